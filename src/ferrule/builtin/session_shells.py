@@ -150,15 +150,10 @@ def look_profile(session: Session, layers: Sequence[LayerMount]) -> Profile:
 
 def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened: Sequence[str] = ()) -> Profile:
     from ferrule.process.profile import Profile
-    from ferrule.workspace.git import needed_outside
 
     choice = session.environment.sandbox
-    roots = roots_of(session)
+    roots, repositories, see = _shown(session)
     data = Path(os.path.realpath(data_folder()))
-    # What git needs outside of the workspace; never a folder that Ferrule keeps its own files in.
-    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
-    repositories = tuple(place for place in needed if not data.is_relative_to(place))
-    see = tuple(Path(os.path.realpath(one)) for one in choice.see if one.exists())
     # Ferrule's records and history may lie in what is shown, as in a home: no command may read or rewrite those.
     shown = (*roots, *choice.writable, *see)
     own = (data,) if any(data.is_relative_to(one) for one in shown) else ()
@@ -187,6 +182,38 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         temporary=None if own else _owned(session, f"temporary/{'look' if look else 'work'}", 0o1777),
         environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
     )
+
+
+def _shown(session: Session) -> tuple[tuple[Path, ...], ...]:
+    """The workspace, what git needs outside of it, and what the user added; real paths."""
+    from ferrule.workspace.git import needed_outside
+
+    roots, data = roots_of(session), Path(os.path.realpath(data_folder()))
+    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
+    repositories = tuple(place for place in needed if not data.is_relative_to(place))  # nothing of Ferrule's own
+    see = tuple(Path(os.path.realpath(one)) for one in session.environment.sandbox.see if one.exists())
+    return roots, repositories, see
+
+
+def box_shows(session: Session) -> dict[str, list[str]]:
+    """What a command's box would show, and what it would hide of that; empty where nothing confines commands."""
+    from ferrule.process.sandbox.places import system_places
+
+    if not session.environment.sandbox.enabled:
+        return {}
+    roots, repositories, see = _shown(session)
+    writable = tuple(Path(os.path.realpath(one)) for one in session.environment.sandbox.writable)
+    machine = system_places(tuple(map(str, (*roots, *writable))))
+    hidden = _hidden_files(session, roots, (*repositories, *see, *writable))
+    shown = {
+        "workspace": [*roots, *writable],
+        "added": see,
+        "git": repositories,
+        "toolchains": machine.tools,
+        "system": machine.system,
+        "hidden": [*filter(os.path.lexists, hidden), *machine.hidden],
+    }
+    return {name: [str(path) for path in paths] for name, paths in shown.items()}
 
 
 def roots_of(session: Session) -> tuple[Path, ...]:

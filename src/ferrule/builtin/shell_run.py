@@ -213,6 +213,7 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
         layers = [replace(one, below=()) for one in box.layers]
         try:
             found = await asyncio.to_thread(partial(read_layers, files.paths, layers, ignore=False))
+            _refuse_hidden(files, found.changes, box.profile)
             await asyncio.to_thread(_refuse_guarded, files, found.changes, profile)
             await _apply(context, told, found.changes)
         except PathError as problem:
@@ -255,6 +256,24 @@ def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profi
                 ),
                 kind=ErrorKind.PERMISSION,
                 suggestion=phrase("Do without it, or run it again once the other command here has finished."),
+            )
+
+
+def _refuse_hidden(files: Files, changes: Sequence[LayerChange], profile: Profile) -> None:
+    """A layer holds a change of what its box hid: that is not what is there, and never takes its place."""
+    hidden = {path for path in profile.hidden if os.path.lexists(path)} if changes else set[Path]()
+    above = {parent for path in hidden for parent in path.parents}
+    for one in changes:
+        if not hidden.isdisjoint((one.path, *one.path.parents)) or (one.after is None and one.path in above):
+            raise PathError(
+                "guarded",
+                phrase(
+                    "The command changed or removed `{place}`, which is hidden from it or holds what is. None of its "
+                    "changes were kept.",
+                    place=files.paths.show(one.path),
+                ),
+                kind=ErrorKind.PERMISSION,
+                suggestion=phrase("Do without it, or ask the user to allow reading it."),
             )
 
 
@@ -317,6 +336,11 @@ class _Trial:
             found = LayerChanges(())
             if box.aside is not None and ended.box.layered:
                 found = await asyncio.to_thread(box.aside.read, box.layers)
+            try:
+                _refuse_hidden(files_of(self._session), [*found.changes, *found.ignored], box.profile)
+            except PathError as problem:
+                self._told.lost = problem
+                return ended, self._told
             barriers = self._barriers(ended, box.profile)
             keeps_ignored = box.aside is not None and box.aside.ignored == "keep"
             if not found and not barriers:

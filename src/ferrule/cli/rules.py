@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.app.build import build_policy, build_tools, written_rules
+from ferrule.app.build import build_policy, build_tools, sandbox_choice, written_rules
 from ferrule.app.server_files import as_settings_error
 from ferrule.app.settings import PROJECT_FILE, user_settings_file
 from ferrule.cli.completion import complete_tools
@@ -17,6 +18,7 @@ from ferrule.cli.options import (
     json_option,
     permission_options,
     report_broken,
+    sandbox_options,
     settings_for,
     warn,
     workspace_option,
@@ -24,7 +26,7 @@ from ferrule.cli.options import (
 from ferrule.cli.output import print_table, write, write_json, write_styled
 from ferrule.cli.words import _, details_of, localised, result_text
 from ferrule.core.call import RawCall
-from ferrule.core.context import Session
+from ferrule.core.context import Environment, Session
 from ferrule.core.errors import StoppedError
 from ferrule.core.shown_text import visible
 from ferrule.pipeline.format import format_stopped
@@ -216,6 +218,7 @@ def _file(project: bool, workspace: Path) -> Path:
 
 
 _EXIT = {"allow": 0, "ask": 3, "deny": 3}
+_MOST_SHOWN = 12
 _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 
@@ -231,6 +234,7 @@ _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
 @click.argument("arguments", required=False)
 @workspace_option
 @permission_options
+@sandbox_options
 @json_option
 def explain_command(
     tool: str,
@@ -245,7 +249,10 @@ def explain_command(
     built = build_policy(settings, workspace, tools)
     for note in built.notes:
         warn(note)
-    session = Session(workspace=workspace)
+    choice = sandbox_choice(settings, workspace)
+    session = Session(
+        workspace=workspace, environment=Environment(sandbox=choice), restrictions=built.policy.restrictions
+    )
     call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
     try:
         invocation = Runtime(tools.registry, policy=built.policy, session=session).build(call)
@@ -258,6 +265,10 @@ def explain_command(
         sys.exit(1)
     invocation.session = session
     explanation = explain(built.policy, invocation, session)
+    if explanation.box:
+        from ferrule.builtin.session_shells import box_shows
+
+        explanation = replace(explanation, shows=box_shows(session))
     if as_json:
         write_json(explanation.to_dict())
     else:
@@ -280,6 +291,16 @@ def _print(explanation: Explanation) -> None:
         write("\n  " + _("Dangerous: {what}").format(what=localised(danger)))
     if explanation.box_why:
         write("\n" + localised(explanation.box_why))
+    titles = {
+        "workspace": _("Workspace"), "added": _("Added folders"), "git": _("Git directory"),
+        "toolchains": _("Toolchains"), "system": _("System"), "hidden": _("Hidden"),
+    }  # fmt: skip
+    if explanation.shows:
+        write("\n" + _("The box shows this and nothing else:"))
+    for name, paths in explanation.shows.items():
+        if paths:
+            more = _(" and {count} more").format(count=len(paths) - _MOST_SHOWN) if len(paths) > _MOST_SHOWN else ""
+            write(f"  {titles[name]}: {visible(', '.join(paths[:_MOST_SHOWN]))}{more}")
     if explanation.needed:
         write("\n" + _("Needed: {what}").format(what=localised(explanation.needed)))
 
