@@ -390,7 +390,7 @@ _OTHER_VARIABLES = {
 _RULES = ("allow", "ask", "deny")
 _ADD_UP = (*_RULES, "disabled", "hooks", "trusted_mcp_servers")
 # What is opened up adds up too, but an empty list closes all of it again.
-_OPENED = ("hosts", "writable")
+_OPENED = ("hosts", "writable", "see")
 
 
 class SettingsError(ValueError):
@@ -576,13 +576,10 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
     set_aside += [f"sandbox.{key}" for key in _OPENED if sandbox.get(key) and sandbox.pop(key)]
     kept["sandbox"] = sandbox
     shell = dict(project.get("shell", {}))
-    set_aside += ["shell.see"] if shell.pop("see", None) else []
-    ignored = asked.shell.look.ignored
-    if shell and ignored != person.shell.look.ignored:
-        if ignored == "keep":
-            set_aside.append("shell.look.ignored = 'keep'")
-        else:
-            kept["shell"] = shell
+    set_aside += ["shell.see"] if shell.get("see") and shell.pop("see") else []
+    if asked.shell.look.ignored == "keep" != person.shell.look.ignored and shell.pop("look", None):
+        set_aside.append("shell.look.ignored = 'keep'")
+    kept["shell"] = shell
     kept["assistant"] = _narrowed_assistant(project.get("assistant", {}), person, set_aside)
     # Servers are kept: each waits for the person's word of its own. But none takes the place of the person's.
     servers = dict(project.get("mcp_servers", {}))
