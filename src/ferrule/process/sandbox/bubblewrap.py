@@ -298,8 +298,7 @@ class _Preparation:
             for place in sorted(own):
                 self._arguments.option("--size", profile.bounds.temporary).option("--tmpfs", place)
             return
-        beside = profile.temporary.parent if profile.temporary is not None else None
-        self._outside = outside = Outside(places.home, own, beside)
+        self._outside = outside = Outside(places.home, own)
         self._closing.callback(outside.close)
         if places.home in own and (settings := git_settings(places.home)):
             outside.write(f"{places.home}/.gitconfig", settings)

@@ -84,7 +84,7 @@ class LandlockSandbox:
             places = system_places(roots, closed=profile.closed, emptied=profile.emptied)
             # A home for this start, with ways to the tools that the real home has, and a folder for temporary files.
             named = places.home if places.home != "/" else "/home"
-            outside = Outside(named, {named: 0o700}, None)
+            outside = Outside(named, {named: 0o700})
             closing.callback(outside.close)
             home, private = Path(outside.folders[named]), outside.path
             temporary = os.path.realpath(profile.temporary or f"{private}/temporary")

@@ -6,17 +6,16 @@ They are folders of the host rather than memory of the box, so that what was wri
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from ferrule.process.owned_folders import OwnedFolder
+from ferrule.process.owned_folders import OwnedFolder, memory_folder
 from ferrule.process.sandbox.denials import Denial
 from ferrule.process.sandbox.places import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 _MOST_NAMED, _MOST_FOUND = 10, 1_000
 _OF_TOOLS = (".cache", ".npm", ".config/go/telemetry")
@@ -26,9 +25,9 @@ _OF_TOOLS = (".cache", ".npm", ".config/go/telemetry")
 class Outside:
     """Made before a command; closed, it is gone. `places` are what it is seen as, by real path, each with its mode."""
 
-    def __init__(self, home: str, places: dict[str, int], beside: Path | None) -> None:
+    def __init__(self, home: str, places: dict[str, int]) -> None:
         self._home = home
-        self._owned = OwnedFolder(beside, prefix="ferrule-box-")
+        self._owned = OwnedFolder(memory_folder(), prefix="ferrule-box-")
         self.path = str(self._owned.path)
         self._own: dict[str, bytes | None] = {}
         self.folders: dict[str, str] = {}
@@ -59,7 +58,7 @@ class Outside:
     def left(self) -> Denial | None:
         """What was written and is not kept."""
         found: list[str] = []
-        above = {str(parent) for path in self._own for parent in PurePath(path).parents}
+        above = {path[: at.start()] for path in self._own for at in re.finditer("/", path)}
         skipped = {f"{self._home}/{name}" for name in _OF_TOOLS} | {*filter(None, map(self._of_tool, self._own))}
         for place, folder in self.folders.items():
             found += self._written(folder, place, above, skipped)

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ferrule.process.owned_folders import OwnedFolder, remove_tree
+from ferrule.process.owned_folders import OwnedFolder, memory_folder, remove_tree
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.layers.reading import Layer, LayerChanges, folders_of, is_whiteout, look_at, mark_of, read_layers
 from ferrule.workspace.snapshots.changes import Node
@@ -30,7 +30,6 @@ IgnoredFiles = Literal["session", "drop", "keep", "ask"]
 """What becomes of files that git ignores: they stay with the session, or are dropped, or are applied without a
 question, or are asked about like all others."""
 MOST_KEPT = 2 << 30
-_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder in it is ours alone
 
 
 class SessionLayer:
@@ -44,8 +43,7 @@ class SessionLayer:
         self._owned = OwnedFolder(folder)
         self._folder = self._owned.path
         # In memory where that can be: a folder for each of thousands takes long to make and to remove on a disk.
-        memory = os.access(_MEMORY, os.W_OK | os.X_OK)
-        self._masks = OwnedFolder(_MEMORY if memory else self._folder, prefix="ferrule-masks-")
+        self._masks = OwnedFolder(memory_folder() or self._folder, prefix="ferrule-masks-")
         self.masks = self._masks.path
         """For layers that cover hidden files."""
         self._kept = [_Kept(root.path, self._folder / "session" / str(at)) for at, root in enumerate(paths.roots)]
