@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -198,3 +201,42 @@ async def test_a_background_command_hides_many_files_by_their_folders(around: Pa
         await at.session.close()
     assert "s3cret" not in str(read.data) + read.llm_content
     assert (workspace / "out.txt").exists()
+
+
+async def test_a_workspace_that_is_named_through_a_link_is_there_by_that_name(around: Path, sandboxed: str) -> None:
+    (around / "ws/a.txt").write_text("a\n")
+    (around / "named").symlink_to("ws")
+    async with desk(around / "named") as at:
+        seen = await at.bash(f"cat {around}/named/a.txt; ls -A ..; cat {around}/p2/notes.txt")
+    assert seen.data["stdout"].startswith("a\n")
+    assert "s3cret" not in str(seen.data)
+
+
+async def test_a_home_in_the_workspace_and_a_workspace_that_is_the_home(
+    around: Path, sandboxed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1: what is known to be secret in it stays hidden."""
+    for workspace in (around, around / "home"):
+        async with desk(workspace) as at:
+            seen = await at.bash(
+                f"cat {around}/home/.ssh/id_rsa {around}/home/.cargo/credentials.toml ~/.npmrc; echo on"
+            )
+        assert seen.data["stdout"] == "on\n"
+    monkeypatch.setenv("PATH", f"{around}/p2:{os.environ['PATH']}:/:{around}/home:{around}:")
+    async with desk(around / "ws") as at:
+        seen = await at.bash(f"cat {around}/p2/notes.txt {around}/x.txt ~/.npmrc; echo on")
+    assert seen.data["stdout"] == "on\n"
+
+
+def test_explain_lists_what_the_box_would_show(around: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S1"""
+    monkeypatch.chdir(around / "ws")
+    (around / "ws/.env").write_text("TOKEN=s3cret\n")
+    (around / "ws/ferrule.toml").write_text('[shell]\nsee = ["/srv"]\n')
+    call = (sys.executable, "-m", "ferrule", "explain", "Bash", '{"command": "ls"}', "--json", "--add-dir", "../shared")
+    done = subprocess.run(call, capture_output=True, check=True, env={**os.environ, "PYTHONWARNINGS": ""})
+    shows = json.loads(done.stdout)["shows"]
+    assert shows["workspace"] == [str(around / "ws")]
+    assert shows["added"] == [str(around / "shared")]
+    assert "/usr" in shows["system"]
+    assert {str(around / "ws/.env"), str(around / "shared/deep/.env")} <= {*shows["hidden"]}
