@@ -131,8 +131,11 @@ def mask(root: str, places: Sequence[str], masks: Path) -> Path:
         masks.mkdir(mode=0o700, exist_ok=True)
         new = Path(tempfile.mkdtemp(prefix="new-", dir=masks))
         _fill(str(new), root, places)
-        with suppress(FileExistsError, OSError):  # another command was faster
+        try:
             new.rename(made)
+        except OSError:
+            if not made.is_dir():  # another command was faster; what is left here goes with the session
+                raise
     return made
 
 
