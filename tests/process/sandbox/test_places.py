@@ -77,7 +77,7 @@ def test_the_home_or_all_of_the_machine_on_path_shows_no_tree(home: Path, broad:
     make(home, "notes", "here!", "bin", "lib")
     entry = broad or str(home)
     variables = {"JAVA_HOME": entry, "NVM_DIR": entry, "GOPATH": entry, "SSL_CERT_DIR": entry}
-    found = derived(home, entry, str(home.parent), ".", "relative", **variables)
+    found = derived(home, entry, str(home.parent), ".", "relative", inside=(), **variables)
     assert not found.show(str(home / "notes"))
     assert not found.show("/srv/x")
     assert not found.show(str(home.parent / "x"))
@@ -118,7 +118,7 @@ def test_variables_name_toolchains(home: Path, tmp_path: Path) -> None:
     )
     (tmp_path / "ca/mine.pem").touch()
     given = {"JAVA_HOME": "jdk", "CARGO_HOME": "cargo", "NVM_DIR": "nvm", "SSL_CERT_FILE": "ca/mine.pem"}
-    found = shown(home, **{name: str(tmp_path / value) for name, value in given.items()})
+    found = shown(home, inside=(), **{name: str(tmp_path / value) for name, value in given.items()})
     assert found == {"jdk", "cargo/bin", "cargo/registry", "nvm", "ca/mine.pem"}
 
 
