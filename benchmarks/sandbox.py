@@ -25,8 +25,8 @@ from _measure import Row, report
 from ferrule.process.box import open_box
 from ferrule.process.launcher import _mount_layers, _unshare
 from ferrule.process.profile import LayerMount, Profile
-from ferrule.process.sandbox.bubblewrap import _hidden
 from ferrule.process.sandbox.choose import best_sandbox
+from ferrule.process.sandbox.hiding import hide
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def bare(launch: Launch, true: str) -> Callable[[], None]:
 
     arguments = list(launch.arguments)
     flags = arguments[: arguments.index("--")]
-    hidden = [_hidden(path).stream().split(b"\0")[:-1] for path in launch.covered]
+    hidden = [hide(path).stream().split(b"\0")[:-1] for path in launch.covered]
     covered = [os.fsdecode(word) for words in hidden for word in words]  # the launcher's; here bubblewrap has to
     at = flags.index("--dev") + 2
     flags[at:at] = covered

@@ -449,16 +449,15 @@ async def test_a_record_says_which_box_and_what_it_would_have_changed(root: Path
 
 
 async def test_git_knows_its_repository_in_a_part_of_it(root: Path) -> None:
-    """The whole repository can be read, but for its secrets; only the workspace can be changed."""
+    """S1: its git directory can be read, and nothing else of it."""
     part = root / "part"
     part.mkdir()
     (root / ".env").write_text("TOKEN=secret\n")
     async with desk(part, "n", allow=["Bash(touch *)"]) as at:
-        seen = await at.bash("git log --format=%s; git status --short; cat ../a.txt; cat ../.e[n]v; ls -A ..")
-        await at.bash("touch made ../made")
-    assert seen.data["stdout"].startswith("x\n?? ../.env\none\ntwo\n")
-    assert "a.txt" in seen.data["stdout"]
-    assert "secret" not in seen.llm_content
+        seen = await at.bash("git log --format=%s; git show HEAD:a.txt; ls -A ..; cat ../a.txt ../.e[n]v")
+        await at.bash("touch made ../made .git/made ../.git/made")
+    assert seen.data["stdout"] == "x\none\ntwo\n.git\npart\n"
+    assert not (root / ".git/made").exists()
     assert ((part / "made").exists(), (root / "made").exists()) == (True, False)
 
 

@@ -28,7 +28,7 @@ TAKES = {
     "--unshare-all": 0, "--die-with-parent": 0, "--new-session": 0, "--cap-drop": 1, "--hostname": 1, "--ro-bind": 2,
     "--bind": 2, "--ro-bind-fd": 2, "--bind-fd": 2, "--proc": 1, "--dev": 1, "--remount-ro": 1, "--perms": 1,
     "--size": 1, "--tmpfs": 1, "--dir": 1, "--file": 2, "--seccomp": 1, "--args": 1, "--info-fd": 1, "--chdir": 1,
-    "--setenv": 2,
+    "--setenv": 2, "--symlink": 2,
 }  # fmt: skip
 """How many words each option takes that we use, from bubblewrap's manual."""
 DESCRIPTORS = {"--seccomp", "--args", "--info-fd", "--file"}

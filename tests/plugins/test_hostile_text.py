@@ -24,6 +24,7 @@ from ferrule.plugins.isolated import server_of
 from ferrule.plugins.lock import LockedPlugin, PluginGrants
 from ferrule.plugins.manifest import Manifest, PluginError, read_manifest, read_server_json
 from ferrule.process.references import MissingValueError
+from ferrule.process.sandbox.places import system_places
 from tests.needs import needs
 
 from .hostile_text import CANARY, Received, received, started, texts
@@ -207,12 +208,14 @@ def test_a_folder_whose_name_looks_like_a_variable_stays_one(place: Path, monkey
 def test_ferrules_own_folders_are_empty_in_the_box_wherever_they_lie(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also beside programs, as in `/opt`, of which a box sees everything else."""
+    """S1: nothing that is shown holds them, or they are replaced where the system does."""
     got = as_usual(place, monkeypatch)
     own = os.path.realpath(place / "data")
-    assert got.rest.index(("--tmpfs", own)) < got.rest.index(
-        ("--bind", f"{own}/plugins/odd/home", f"{own}/plugins/odd/home")
-    )
+    assert ("--bind", f"{own}/plugins/odd/home", f"{own}/plugins/odd/home") in got.rest
+    assert not [one for one in got.rest if one[0].endswith("bind") and own.startswith(f"{one[-1].rstrip('/')}/")]
+    in_system = system_places(closed=True, emptied=[Path("/usr/share")])
+    assert in_system.emptied == ("/usr/share",)
+    assert not in_system.show("/usr/share/ferrule")
 
 
 @pytest.mark.parametrize("name", ["FERRULE_DATA", "ferrule_config", "A=B", "", "A B", "A\0B", "1A"])

@@ -65,6 +65,7 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
             "needed": "Remove `Bash(rm *)` from /home/ada/ferrule.toml; no other rule or mode overrides a denial.",
             "box": None,
             "box_why": "",
+            "shows": {},
         }
     )
 

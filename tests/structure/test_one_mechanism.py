@@ -31,6 +31,7 @@ MOVES = {
     "plugins/market.py": "folders of markets",
     "process/owned_folders.py": "folders that are removed",
     "process/sandbox/guarded.py": "what a command put where it may not",
+    "process/sandbox/hiding.py": "a layer that is whole",
     "workspace/layers/session_layer.py": "a layer's files",
     "workspace/snapshots/file_states.py": "a file that a command moved",
     "workspace/snapshots/snapshot_store.py": "a history that cannot be read",

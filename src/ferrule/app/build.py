@@ -24,6 +24,7 @@ from ferrule.app.settings import (
 )
 from ferrule.core.context import Environment, SandboxChoice
 from ferrule.core.phrases import phrase, said_by
+from ferrule.process.arguments import wrong_text
 from ferrule.registry.registry import Registry
 from ferrule.workspace.data_folder import data_folder
 
@@ -197,6 +198,7 @@ def sandbox_choice(settings: Settings, workspace: Path) -> SandboxChoice:
         enabled=chosen.enabled,
         hosts=tuple(chosen.hosts or ()) or None,
         writable=tuple(writable_folders(settings, workspace)),
+        see=tuple(seen_folders(settings, workspace)),
         ignored=settings.shell.look.ignored,
         memory=limit_of(settings.shell.memory),
         processes=settings.shell.processes,
@@ -219,6 +221,20 @@ def session_environment(settings: Settings, workspace: Path, *, single_call: boo
 def writable_folders(settings: Settings, workspace: Path) -> list[Path]:
     """The folders that commands may write besides the workspace; relative ones start there."""
     return [workspace / folder.expanduser() for folder in settings.sandbox.writable]
+
+
+def seen_folders(settings: Settings, workspace: Path) -> list[Path]:
+    """The folders that commands may read besides the workspace; relative ones start there."""
+    folders = [workspace / folder.expanduser() for folder in settings.shell.see]
+    for folder in folders:
+        real = folder.resolve()
+        if (wrong := wrong_text(str(folder))) is not None:
+            raise SettingsError(phrase("`shell.see`: {folder} {wrong}.", folder=repr(str(folder)), wrong=wrong))
+        if not real.parts[1:] or real.parts[1] in ("proc", "sys", "dev"):
+            raise SettingsError(
+                phrase("`shell.see`: `{folder}` is not shown to commands. Name the folders they need.", folder=folder)
+            )
+    return folders
 
 
 def guarded_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:

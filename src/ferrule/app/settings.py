@@ -118,10 +118,11 @@ class LookSettings(_Section):
 
 @dataclass(slots=True)
 class ShellSettings(_Section):
-    """How commands run before anyone has approved them, what each may use at most, and whether those that rules allow
-    run where no sandbox works.
+    """How unapproved commands run, which folders besides the workspace all commands `see`, what each may use at most,
+    and whether those that rules allow run where no sandbox works.
     """
 
+    see: list[Path] = field(default_factory=list[Path])
     look: LookSettings = field(default_factory=LookSettings)
     memory: str = "auto"
     processes: int | Literal["auto", "off"] = "auto"
@@ -412,7 +413,7 @@ _OTHER_VARIABLES = {
 _RULES = ("allow", "ask", "deny")
 _ADD_UP = (*_RULES, "disabled", "hooks", "trusted_mcp_servers")
 # What is opened up adds up too, but an empty list closes all of it again.
-_OPENED = ("hosts", "writable")
+_OPENED = ("hosts", "writable", "see")
 
 
 class SettingsError(ValueError):
@@ -607,10 +608,10 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
     set_aside += [f"sandbox.{key}" for key in _OPENED if sandbox.get(key) and sandbox.pop(key)]
     kept["sandbox"] = sandbox
     shell = dict(project.get("shell", {}))
-    set_aside += [f"shell.{key}" for key in ("memory", "processes", "file_size") if shell.pop(key, None) is not None]
-    if asked.shell.look.ignored == "keep" and person.shell.look.ignored != "keep":
+    raised = [key for key in ("memory", "processes", "file_size") if shell.pop(key, None) is not None]
+    set_aside += [f"shell.{key}" for key in raised] + (["shell.see"] if shell.pop("see", None) else [])
+    if asked.shell.look.ignored == "keep" != person.shell.look.ignored and shell.pop("look", None):
         set_aside.append("shell.look.ignored = 'keep'")
-        shell.pop("look")
     kept["shell"] = shell
     kept["assistant"] = _narrowed_assistant(project.get("assistant", {}), person, set_aside)
     # Servers are kept: each waits for the person's word of its own. But none takes the place of the person's.

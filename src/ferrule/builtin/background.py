@@ -79,7 +79,7 @@ async def bash_output(
     Examples:
         - read the new output of the background command bash_3: {"shell_id": "bash_3"}
     """
-    from ferrule.process.sandbox.denials import LIMITS
+    from ferrule.process.sandbox.denials import SAID_ONLY
 
     background = shell_of(context.session).background
     if shell_id is None:
@@ -96,7 +96,7 @@ async def bash_output(
     if read.left_out.bytes:
         notes.append(f"{read.left_out.bytes:,} bytes before this were passed over; all of it is in {read.spill}.")
     notes.append(_status(kept))
-    notes += [f"{one.message} {one.suggestion}" for one in kept.denials if one.kind in LIMITS]
+    notes += [f"{one.message} {one.suggestion}" for one in kept.denials if one.kind in SAID_ONLY]
     text = read.text.rstrip("\n") or "(nothing new)"
     data: BackgroundOutput = {
         "shell_id": kept.id, "status": kept.status, "exit_code": kept.exit_code, "output": read.text,

@@ -195,16 +195,13 @@ def look_profile(session: Session, layers: Sequence[LayerMount]) -> Profile:
 
 def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened: Sequence[str] = ()) -> Profile:
     from ferrule.process.profile import Profile
-    from ferrule.workspace.git import needed_outside
 
     choice = session.environment.sandbox
-    roots = roots_of(session)
+    roots, repositories, see = _shown(session)
     data = Path(os.path.realpath(data_folder()))
-    # What git needs outside of the workspace; never a folder that Ferrule keeps its own files in.
-    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
-    repositories = tuple(place for place in needed if not data.is_relative_to(place))
-    # Ferrule's records and history may lie in the workspace, as in a home: no command may rewrite those.
-    own = (data,) if any(data.is_relative_to(root) for root in roots) else ()
+    # Ferrule's records and history may lie in what is shown, as in a home: no command may read or rewrite those.
+    shown = (*roots, *choice.writable, *see)
+    own = (data,) if any(data.is_relative_to(one) for one in shown) else ()
     if own:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is made later would be taken for the command's
     allowed = (*(choice.hosts or ()), *hosts)
@@ -218,10 +215,11 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         forbidden=None if look else _forbidden(session),
         hidden=tuple(
             path
-            for path in (*own, *_hidden_files(session, roots, repositories))
+            for path in (*own, *_hidden_files(session, roots, (*repositories, *see, *choice.writable)))
             if not any(path == Path(one) for one in opened)
         ),
-        readable=(outputs_of(session), *repositories),
+        readable=(outputs_of(session), *repositories, *see),
+        names=tuple(Path(one).absolute() for one in (*session.folders, *choice.see)),
         hosts=allowed or (() if choice.hosts is not None else None),
         bounds=command_bounds(choice),
         look=look,
@@ -251,26 +249,88 @@ def command_bounds(choice: SandboxChoice) -> Bounds:
     )
 
 
+def _shown(session: Session) -> tuple[tuple[Path, ...], ...]:
+    """The workspace, what git needs outside of it, and what the user added; real paths."""
+    from ferrule.workspace.git import needed_outside
+
+    roots, data = roots_of(session), Path(os.path.realpath(data_folder()))
+    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
+    repositories = tuple(place for place in needed if not data.is_relative_to(place))  # nothing of Ferrule's own
+    see = tuple(Path(os.path.realpath(one)) for one in session.environment.sandbox.see if one.exists())
+    return roots, repositories, see
+
+
+def box_shows(session: Session) -> dict[str, list[str]]:
+    """What a command's box would show, and what it would hide of that; empty where nothing confines commands."""
+    from ferrule.process.sandbox.places import system_places
+
+    if not session.environment.sandbox.enabled:
+        return {}
+    roots, repositories, see = _shown(session)
+    writable = tuple(Path(os.path.realpath(one)) for one in session.environment.sandbox.writable)
+    machine = system_places(tuple(map(str, (*roots, *writable))))
+    hidden = _hidden_files(session, roots, (*repositories, *see, *writable))
+    shown = {
+        "workspace": [*roots, *writable],
+        "added": see,
+        "git": repositories,
+        "toolchains": machine.tools,
+        "system": machine.system,
+        "hidden": [*filter(os.path.lexists, hidden), *machine.hidden],
+    }
+    return {name: [str(path) for path in paths] for name, paths in shown.items()}
+
+
 def roots_of(session: Session) -> tuple[Path, ...]:
     """The folders that a session works in, as they really are."""
     return tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in session.folders))
 
 
-def _hidden_files(session: Session, roots: tuple[Path, ...], repositories: tuple[Path, ...]) -> tuple[Path, ...]:
-    """What no program may read without approval: what a rule denies, and what a rule or Ferrule asks about."""
+def _hidden_files(session: Session, roots: tuple[Path, ...], readable: tuple[Path, ...]) -> tuple[Path, ...]:
+    """What no program may read without approval: what a rule denies, and what a rule or Ferrule asks about.
+
+    Every folder of the user's is looked through. Of the system's own programs and of toolchains, which are large, the
+    places that rules name, and the top of each toolchain.
+    """
+    from ferrule.process.sandbox.hiding import outermost
+    from ferrule.process.sandbox.places import is_within, system_places
+
     rules = session.restrictions or _default_rules()
     names = tuple(map(str, roots))
+    machine = system_places(names)
+    visible = (*machine.system, *machine.tools)
     places = rules.hidden_places(names)
 
     def may_hide(paths: Sequence[str]) -> Sequence[bool]:
         return rules.may_hide(paths, names)
 
-    shown = (*names, *map(str, repositories))
-    perhaps = files_concerned(shown, may_hide, (tuple(places), rules.reading_rules, names))
-    found = {*rules.hidden_among(perhaps, names), *places}
-    inside = tuple(f"{path}/" for path in found)
-    tops = [path for path in sorted(found) if not path.startswith(inside)]
-    return tuple(Path(path) for path in tops if path not in (*names, "/"))
+    named = [base for base in rules.reading_bases(names) if base != "/"]
+    walked = [base for base in named if any(is_within(base, one) for one in visible)]
+    walked += [one for one in visible if any(base != one and is_within(one, base) for base in named)]
+    key = (tuple(places), rules.reading_rules, names)
+    perhaps = files_concerned((*names, *map(str, readable), *walked), may_hide, key)
+    found = {*rules.hidden_among((*perhaps, *_tops_concerned(machine.tools, rules, names)), names), *places}
+    shown = (*names, *map(str, readable), *visible)
+    inside = (one for one in found if one not in (*names, "/"))
+    return tuple(
+        Path(one)
+        for one in outermost(sorted(inside))
+        if any(is_within(one, other) or is_within(other, one) for other in shown)
+    )
+
+
+def _tops_concerned(tools: tuple[str, ...], rules: Restrictions, names: tuple[str, ...]) -> list[str]:
+    """What may be a secret right in the folder of a toolchain or cache."""
+    listed = [path for tool in tools for path in _listed(tool)]
+    return [path for path, may in zip(listed, rules.may_hide(listed, names), strict=True) if may]
+
+
+@lru_cache(maxsize=256)  # before every command
+def _listed(folder: str) -> tuple[str, ...]:
+    try:
+        return tuple(f"{folder}/{name}" for name in os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return ()
 
 
 def _forbidden(session: Session) -> Forbidden | None:
@@ -337,7 +397,7 @@ def _begun(session: Session, show: Callable[[Sequence[LayerMount]], Profile]) ->
     aside = session_layer(session)
     layers = aside.begin() if aside is not None else ()
     try:
-        profile = show([LayerMount(one.root, one.upper, one.work, one.below) for one in layers])
+        profile = show([LayerMount(one.root, one.upper, one.work, one.below, aside and aside.masks) for one in layers])
     except BaseException:
         if aside is not None:
             aside.end(layers)

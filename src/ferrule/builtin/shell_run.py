@@ -149,13 +149,15 @@ async def _work(
     terminal: bool = False,
     may_move: bool = False,
 ) -> tuple[Ended, Told]:
+    from ferrule.process.sandbox.hiding import MOST_COVERED
     from ferrule.process.shell.running import boxes
 
     session = context.session
     shell = shell_of(session)
     may_step_aside = not terminal and not may_move and sandbox_of(session).has_layers
-    # A work box has git's settings read-only; from a layer, those that run nothing are kept.
-    aside = may_step_aside and _SETS_UP_GIT.search(text) is not None
+    # A work box has git's settings read-only; from a layer, those that run nothing are kept. And only a layer hides
+    # very many files one by one.
+    aside = may_step_aside and (_SETS_UP_GIT.search(text) is not None or len(profile.hidden) > MOST_COVERED)
     if aside or not await _begin(context, alone=may_step_aside):
         if (done := await _work_aside(context, text, seconds, profile)) is not None:
             return done
@@ -207,6 +209,7 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
         layers = [replace(one, below=()) for one in box.layers]
         try:
             found = await asyncio.to_thread(partial(read_layers, files.paths, layers, ignore=False))
+            _refuse_hidden(files, found.changes, box.profile)
             await asyncio.to_thread(_refuse_guarded, files, found.changes, profile)
             await _apply(context, told, found.changes)
         except PathError as problem:
@@ -256,6 +259,24 @@ def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profi
                 ),
                 kind=ErrorKind.PERMISSION,
                 suggestion=phrase("Do without it, or ask the user to make this change."),
+            )
+
+
+def _refuse_hidden(files: Files, changes: Sequence[LayerChange], profile: Profile) -> None:
+    """A layer holds a change of what its box hid: that is not what is there, and never takes its place."""
+    hidden = {path for path in profile.hidden if os.path.lexists(path)} if changes else set[Path]()
+    above = {parent for path in hidden for parent in path.parents}
+    for one in changes:
+        if not hidden.isdisjoint((one.path, *one.path.parents)) or (one.after is None and one.path in above):
+            raise PathError(
+                "guarded",
+                phrase(
+                    "The command changed or removed `{place}`, which is hidden from it or holds what is. None of its "
+                    "changes were kept.",
+                    place=files.paths.show(one.path),
+                ),
+                kind=ErrorKind.PERMISSION,
+                suggestion=phrase("Do without it, or ask the user to allow reading it."),
             )
 
 
@@ -318,6 +339,11 @@ class _Trial:
             found = LayerChanges(())
             if box.aside is not None and ended.box.layered:
                 found = await asyncio.to_thread(box.aside.read, box.layers)
+            try:
+                _refuse_hidden(files_of(self._session), [*found.changes, *found.ignored], box.profile)
+            except PathError as problem:
+                self._told.lost = problem
+                return ended, self._told
             barriers = self._barriers(ended, box.profile)
             keeps_ignored = box.aside is not None and box.aside.ignored == "keep"
             if not found and not barriers:
@@ -379,11 +405,11 @@ class _Trial:
         return ended, told
 
     def _barriers(self, ended: Ended, profile: Profile) -> tuple[Barrier, ...]:
-        from ferrule.process.sandbox.denials import LIMITS
+        from ferrule.process.sandbox.denials import SAID_ONLY
 
         denials = denials_of(self._session, self._text, ended, profile)
-        limits = [one for one in denials if one.kind in LIMITS]  # which the work box has too
-        self._told.notes += [f"{one.message} {one.suggestion}" for one in limits]
+        said = [one for one in denials if one.kind in SAID_ONLY]
+        self._told.notes += [f"{one.message} {one.suggestion}" for one in said]
         if ended.timed_out:
             why = phrase(
                 "Its trial run did not finish within {seconds} s. Once approved, it runs for real from the start.",
@@ -397,7 +423,7 @@ class _Trial:
         return tuple(
             Barrier(kinds.get(one.kind, "limit"), one.subject, one.message)  # type: ignore[arg-type]
             for one in denials
-            if one not in met and one not in limits
+            if one not in met and one not in said
         )
 
 
@@ -407,13 +433,13 @@ def _effect_lines(told: Told) -> list[str]:
 
 def denials_of(session: Session, text: str, ended: Ended, profile: Profile) -> list[Denial]:
     """What its box kept a command from: what the box itself knows, or else what the command complained of."""
-    from ferrule.process.sandbox.denials import hidden_met
+    from ferrule.process.sandbox.denials import SAID_ONLY, hidden_met
 
     sandbox, code = sandbox_of(session), ended.exit_code or 0
     denials = list(ended.denials)
     if sandbox.confines:
         denials += hidden_met(f"{ended.stderr}\n{ended.stdout}", profile)  # `2>&1`, and a terminal
-    if not denials and sandbox.confines:
+    if all(one.kind in SAID_ONLY for one in denials) and sandbox.confines:
         found = (
             sandbox.explain_denial(code, ended.stderr, profile)
             or sandbox.explain_denial(code, ended.stdout, profile)  # `2>&1`, and a terminal

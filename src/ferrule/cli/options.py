@@ -115,7 +115,7 @@ def permission_options(command: F) -> F:
 
 
 def sandbox_options(command: F) -> F:
-    """--no-sandbox and --allow-host."""
+    """--no-sandbox, --allow-host and --add-dir."""
     return _with(
         command,
         _setting(
@@ -125,6 +125,11 @@ def sandbox_options(command: F) -> F:
         _setting(
             "sandbox", "hosts", "--allow-host", multiple=True, metavar="HOST",
             help=_("Let commands reach this host. Repeatable."),
+        ),
+        _setting(
+            "shell", "see", "--add-dir", multiple=True, metavar="DIR",
+            type=click.Path(exists=True, file_okay=False, resolve_path=True),
+            help=_("Let commands read this folder too. Repeatable."),
         ),
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from ferrule.cli.options import (
     json_option,
     permission_options,
     report_broken,
+    sandbox_options,
     settings_for,
     warn,
     workspace_option,
@@ -219,6 +221,7 @@ def _file(project: bool, workspace: Path) -> Path:
 
 
 _EXIT = {"allow": 0, "ask": 3, "deny": 3}
+_MOST_SHOWN = 12
 _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 
@@ -234,6 +237,7 @@ _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
 @click.argument("arguments", required=False)
 @workspace_option
 @permission_options
+@sandbox_options
 @json_option
 def explain_command(
     tool: str,
@@ -248,7 +252,11 @@ def explain_command(
     built = build_policy(settings, workspace, tools)
     for note in built.notes:
         warn(note)
-    session = Session(workspace=workspace, environment=session_environment(settings, workspace))
+    session = Session(
+        workspace=workspace,
+        environment=session_environment(settings, workspace),
+        restrictions=built.policy.restrictions,
+    )
     call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
     try:
         invocation = Runtime(tools.registry, policy=built.policy, session=session).build(call)
@@ -259,7 +267,12 @@ def explain_command(
         else:
             write(result_text(result), err=True)
         sys.exit(1)
+    invocation.session = session
     explanation = asyncio.run(_explained(built.policy, invocation, session))
+    if explanation.box:
+        from ferrule.builtin.session_shells import box_shows
+
+        explanation = replace(explanation, shows=box_shows(session))
     if as_json:
         write_json(explanation.to_dict())
     else:
@@ -290,6 +303,16 @@ def _print(explanation: Explanation) -> None:
         write("\n  " + _("Dangerous: {what}").format(what=localised(danger)))
     if explanation.box_why:
         write("\n" + localised(explanation.box_why))
+    titles = {
+        "workspace": _("Workspace"), "added": _("Added folders"), "git": _("Git directory"),
+        "toolchains": _("Toolchains"), "system": _("System"), "hidden": _("Hidden"),
+    }  # fmt: skip
+    if explanation.shows:
+        write("\n" + _("The box shows this and nothing else:"))
+    for name, paths in explanation.shows.items():
+        if paths:
+            more = _(" and {count} more").format(count=len(paths) - _MOST_SHOWN) if len(paths) > _MOST_SHOWN else ""
+            write(f"  {titles[name]}: {visible(', '.join(paths[:_MOST_SHOWN]))}{more}")
     if explanation.needed:
         write("\n" + _("Needed: {what}").format(what=localised(explanation.needed)))
 

@@ -84,6 +84,10 @@ class Restrictions(Protocol):
         """Paths that are hidden from commands whether they are there or not."""
         ...
 
+    def reading_bases(self, roots: tuple[str, ...]) -> Sequence[str]:
+        """The fixed beginnings of paths whose reading rules deny or ask about."""
+        ...
+
     def unwritable_places(self, roots: tuple[str, ...]) -> Sequence[str]:
         """Paths that no command may write."""
         ...

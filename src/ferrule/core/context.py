@@ -63,6 +63,8 @@ class SandboxChoice:
     enabled: bool = True
     hosts: Sequence[str] | None = None
     writable: Sequence[Path] = ()
+    see: Sequence[Path] = ()
+    """Folders that commands may read besides the workspace."""
     ignored: Literal["session", "drop", "keep", "ask"] = "session"
     memory: int | Literal["auto", "off"] = "auto"
     processes: int | Literal["auto", "off"] = "auto"
@@ -70,7 +72,7 @@ class SandboxChoice:
     unconfined: Literal["ask", "allow", "refuse"] = "ask"
 
     def __post_init__(self) -> None:
-        _refuse_single("SandboxChoice", hosts=self.hosts, writable=self.writable)
+        _refuse_single("SandboxChoice", hosts=self.hosts, writable=self.writable, see=self.see)
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)

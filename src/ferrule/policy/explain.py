@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
@@ -10,6 +10,8 @@ from ferrule.pipeline.authorise import lacks_sandbox
 from ferrule.pipeline.stages import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ferrule.core.context import Session
     from ferrule.core.tool import Invocation
     from ferrule.policy.decide import RulePolicy
@@ -53,12 +55,15 @@ class Explanation:
     """Of a command: the box that it would get, `look` or `work`; empty where it would not run at all."""
     box_why: str = ""
     """What that means for it; a whole sentence."""
+    shows: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
+    """The paths that the box would show or hide, by what they are."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "tool": self.tool, "verdict": self.verdict.value, "reason": self.reason, "rule": self.rule,
             "file": self.file, "parts": [part.to_dict() for part in self.parts], "dangers": list(self.dangers),
             "needed": self.needed, "box": self.box or None, "box_why": self.box_why,
+            "shows": {name: list(paths) for name, paths in self.shows.items()},
         }  # fmt: skip
 
 

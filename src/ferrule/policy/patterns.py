@@ -134,7 +134,7 @@ class PathPattern:
         if self.anywhere:
             starts = tuple(roots) if allow else ("/",)
         elif self._anchor is not None:
-            starts = (_real(str(Path.home())) if self._anchor == "~" else self._anchor,)
+            starts = (_home(os.environ.get("HOME")) if self._anchor == "~" else self._anchor,)
         else:
             starts = tuple(roots[:1])
         return _compiled(starts, self._body, self.anywhere, allow)
@@ -159,8 +159,9 @@ class _Shape:
 
 
 @lru_cache(maxsize=8)
-def _real(home: str) -> str:
-    return os.path.realpath(home)
+def _home(_variable: str | None) -> str:
+    """Asked of every path for every rule."""
+    return os.path.realpath(Path.home())
 
 
 @lru_cache(maxsize=4096)

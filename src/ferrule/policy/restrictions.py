@@ -156,6 +156,12 @@ class RuleRestrictions:
             or any(self.denies_read(path, roots) is not None for path in (place, f"{place}/x"))
         ]
 
+    def reading_bases(self, roots: tuple[str, ...]) -> list[str]:
+        """The fixed beginnings of paths whose reading rules deny or ask about."""
+        rules = (*self._policy.deny.listed(About.READ), *self._policy.ask.listed(About.READ))
+        paths = (rule.path for rule in rules if rule.path is not None and not rule.path.anywhere)
+        return list(dict.fromkeys(base for path in paths for base in path.bases(roots)))
+
     def unwritable_places(self, roots: tuple[str, ...]) -> list[str]:
         """The fixed places that a rule says may not be written: a box that may write can have them read-only."""
         rules = [rule.path for rule in self._policy.deny.listed(About.WRITE) if rule.path and not rule.path.anywhere]

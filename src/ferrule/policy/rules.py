@@ -209,6 +209,9 @@ def named(text: object, parse: Callable[[], Rule]) -> Rule:
         raise RuleError(phrase("The rule `{text}` cannot work: {error}.", text=text, error=error)) from None
 
 
+_MOST_KNOWN = 50_000
+
+
 # Rules of one list, sorted by what they look at, so that a call meets only those that can be about it.
 
 
@@ -219,6 +222,7 @@ class RuleSet:
     rules: list[Rule] = field(default_factory=list["Rule"])
     _of: dict[About, list[Rule]] = field(default_factory=dict[About, "list[Rule]"])
     _names: dict[str, Rule | None] = field(default_factory=dict[str, "Rule | None"])
+    _concerning: dict[tuple[object, ...], Rule | None] = field(default_factory=dict[tuple[object, ...], "Rule | None"])
     _unions: dict[tuple[object, ...], re.Pattern[str]] = field(
         default_factory=dict[tuple[object, ...], "re.Pattern[str]"]
     )
@@ -235,6 +239,7 @@ class RuleSet:
         self._of.setdefault(rule.about, []).append(rule)
         self._names.clear()
         self._unions.clear()
+        self._concerning.clear()
 
     def __bool__(self) -> bool:
         return bool(self.rules)
@@ -303,7 +308,13 @@ class RuleSet:
         # One look at all of them first: a search asks about every file, and hardly any has a rule.
         if not rules or not self.any_path(roots, write=write).fullmatch(path):
             return None
-        return next((rule for rule in rules if rule.path and rule.path.concerns(path, roots)), None)
+        key = path, write, os.environ.get("HOME"), *roots
+        if key not in self._concerning:
+            if len(self._concerning) > _MOST_KNOWN:
+                self._concerning.clear()
+            found = (rule for rule in rules if rule.path and rule.path.concerns(path, roots))
+            self._concerning[key] = next(found, None)
+        return self._concerning[key]
 
     def concerning_host(self, host: str) -> Rule | None:
         return next((rule for rule in self.listed(About.HOST) if rule.host and rule.host.concerns(host)), None)

@@ -69,7 +69,10 @@ class CommandLine(tuple[str, ...]):
         if not made or not made[0] or made[0].startswith("-"):  # whatever starts it would take it for an option
             raise BadArgumentError(phrase("`{name}` is not a program's name.", name=made[0] if made else ""))
         for at, word in enumerate(made):
-            _require(word, phrase("Argument {number} of `{program}`", number=at, program=made[0].replace("\0", "\\0")))
+            if wrong_text(word) is not None:
+                _require(
+                    word, phrase("Argument {number} of `{program}`", number=at, program=made[0].replace("\0", "\\0"))
+                )
         return made
 
 

@@ -186,7 +186,7 @@ class Box:
         if kind == launcher.STARTED:
             self.pid = number
             self._tell_started()
-            if self._profile is not None and (self.layered or self._profile.temporary is not None):
+            if self._profile is not None:
                 self._sizing = self._loop.call_later(_SECONDS_BETWEEN_SIZES, self._look_at_size)
         elif kind == launcher.FAILED:
             self._failure = text
@@ -262,8 +262,9 @@ class Box:
         if profile is None:
             return
         uppers = [layer.upper for layer in self._prepared.launch.overlays]
+        temporary = [Path(one) for one in (profile.temporary, self._prepared.private) if one]
         began = monotonic()
-        looking = self._loop.run_in_executor(None, lambda: _too_much(uppers, profile, self.processes()))
+        looking = self._loop.run_in_executor(None, lambda: _too_much(uppers, temporary, profile, self.processes()))
 
         def judge(done: asyncio.Future[Denial | None]) -> None:
             if done.cancelled() or done.exception() is not None or self.ended.done():
@@ -411,13 +412,13 @@ def _size_of_unlinked(pids: Iterable[int]) -> int:
     return sum(found.values())
 
 
-def _too_much(uppers: list[Path], profile: Profile, pids: Iterable[int]) -> Denial | None:
+def _too_much(uppers: list[Path], temporary: list[Path], profile: Profile, pids: Iterable[int]) -> Denial | None:
     """Why a box has to be ended, if what it wrote is more than it may."""
     size, entries = _size(uppers)
     bound = profile.bounds.layer
     if size > bound or entries > _MOST_ENTRIES:
         return too_large_layer(bound)
-    size, entries = _size([profile.temporary] if profile.temporary is not None else ())
+    size, entries = _size(temporary)
     bound = profile.bounds.temporary
     if size + _size_of_unlinked(pids) > bound or entries > _MOST_ENTRIES:
         return Denial(

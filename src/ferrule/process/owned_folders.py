@@ -84,6 +84,20 @@ class OwnedFolder:
         self._held = -1
 
 
+_MEMORY = "/dev/shm"  # noqa: S108 - a folder in it belongs to its owner alone
+_LEAST_ROOM = 256 << 20
+
+
+def memory_folder() -> Path | None:
+    """Where small files of short life are best: making and removing folders on a disk may take milliseconds."""
+    try:
+        state = os.statvfs(_MEMORY)
+    except OSError:
+        return None
+    can = os.access(_MEMORY, os.W_OK | os.X_OK) and not state.f_flag & (os.ST_RDONLY | getattr(os, "ST_NOEXEC", 0))
+    return Path(_MEMORY) if can and state.f_bavail * state.f_frsize > _LEAST_ROOM else None
+
+
 def _sweep(above: Path, prefix: str) -> None:
     """Remove the folders of processes that are gone, and those that were kept for their files and are a week old."""
     old = time.time() - _OLDEST_SECONDS

@@ -48,6 +48,8 @@ class LayerMount:
     upper: Path
     work: Path
     below: tuple[Path, ...] = ()
+    masks: Path | None = None
+    """A folder for layers that cover hidden files, where they are very many. It is there as long as any box."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,7 +64,8 @@ class Forbidden:
 
 @dataclass(slots=True, frozen=True)
 class Profile:
-    """The workspace is writable, its guarded places are not, `hidden` cannot even be read, and the rest is read-only.
+    """The workspace is writable, its guarded places are not, and `hidden` cannot even be read. The system's programs,
+    toolchains and what is `readable` are read-only. Nothing else is there.
 
     `guarded` and `hidden` may name what does not exist yet: it must stay so. `hosts` is None for no network at all,
     and otherwise the allow-list of host patterns (`example.org`, `*.example.org`, `*` for everything).
@@ -77,7 +80,9 @@ class Profile:
     forbidden: Forbidden | None = None
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
-    """Folders that are there and shown, read-only, although a hidden place holds them."""
+    """Folders and files that are there and shown, read-only, besides the system's own and toolchains."""
+    names: tuple[Path, ...] = ()
+    """Other names of what is shown, which lead there through links."""
     hosts: tuple[str, ...] | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     bounds: Bounds = Bounds()
@@ -88,7 +93,7 @@ class Profile:
     closed: bool = False
     """Whether nothing is seen but programs, their libraries and settings, and the folders that are named here."""
     emptied: tuple[Path, ...] = ()
-    """Folders that are not seen although they lie beside the system's own; what else is named here may lie in one."""
+    """Folders that are not seen although they lie in the system's own; what else is named here may lie in one."""
     home: Path | None = None
     """Of a plugin: its own folder, in which no other program runs or obeys anything. It cannot write git directories
     in other folders.

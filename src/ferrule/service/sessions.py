@@ -41,8 +41,8 @@ class UnsafePlace(Exception):  # noqa: N818 - reads as what it says
 def require_apart(settings: Settings, tools: ToolSource, *kept: Path) -> None:
     """Refuse to serve where a command of one tenant could read what is kept of another.
 
-    File tools stay in the user's own folder. Commands see the system without homes and temporary folders, so whatever
-    the service keeps must lie in one of those.
+    File tools stay in the user's own folder. Commands see that, the system, toolchains and what the settings add, so
+    whatever the service keeps must lie elsewhere.
     """
     runs = [tool.name for tool in tools.tools() if tool.kind is Kind.EXECUTE and tool.kind_given]
     if not runs:
@@ -51,10 +51,11 @@ def require_apart(settings: Settings, tools: ToolSource, *kept: Path) -> None:
     instead = f"or switch off the tools that run something with `tools.disabled` ({named})"
     if not settings.sandbox.enabled:
         raise UnsafePlace(f"Without the sandbox a command reads the data of every tenant. Leave it on, {instead}.")
-    hidden = ("/tmp", *system_places().folders)  # noqa: S108 - each command has its own
+    places = system_places()
+    added = [os.path.realpath(one.expanduser()) for one in (*settings.shell.see, *settings.sandbox.writable)]
     for path in kept:
         real = os.path.realpath(path)
-        if not any(is_within(real, os.path.realpath(folder)) for folder in hidden):
+        if places.show(real) or any(is_within(real, one) for one in added):
             raise UnsafePlace(
                 f"A command of one tenant could read what is kept of others in {path}. Move it into a home folder, "
                 f"as with `service.workspace_root` and `service.database`, {instead}."

@@ -340,13 +340,13 @@ def index_of(repository: str) -> GitIndex:
 
 
 def needed_outside(root: Path) -> list[str]:
-    """What lies outside a folder and git needs in it: the repository that the folder is a part of, or that it is a
-    worktree of. A home that is a repository itself is not shown for that.
+    """What lies outside a folder and git needs in it: the git directory of the repository that the folder is a part of,
+    or that it is a worktree of. Not that of a home that is a repository itself.
     """
     top = enclosing_repository(root)
     if top is not None:
         homes = (Path(os.path.realpath(Path.home())), Path(os.path.realpath(tempfile.gettempdir())))
-        return [] if any(home.is_relative_to(top) for home in homes) else [str(top), *_common_folder(top)]
+        return [] if any(home.is_relative_to(top) for home in homes) else [str(top / ".git"), *_common_folder(top)]
     return _common_folder(root)
 
 

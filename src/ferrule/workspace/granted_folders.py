@@ -86,7 +86,7 @@ def shown_folders(folders: Sequence[str], workspace: Path) -> Iterator[tuple[str
         if folder.endswith(FOR_WRITING):
             yield real, True
             continue
-        parts = [*all_but(real, kept_out)]
+        parts = [*all_but([real], kept_out)]
         if len(parts) > _MOST_ENTRIES:
             raise _refused(folder, phrase("it holds too many others beside keys and settings"))
         yield from ((part, False) for part in parts)

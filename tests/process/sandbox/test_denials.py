@@ -30,7 +30,7 @@ PROFILE = Profile((WORKSPACE,), WORKSPACE, hidden=(WORKSPACE / ".env",))
         ("bash: /ws/.git/config: Read-only file system", "guarded", "/ws/.git/config"),
         ("rm: cannot remove '/ws/.git/hooks': Device or resource busy", "guarded", "/ws/.git/hooks"),
         ("cat: /ws/.env: Permission denied", "read", "/ws/.env"),
-        ("cat: /root/.bashrc: Permission denied", "read", "/root/.bashrc"),
+        ("cat: /root/.bashrc: Permission denied", "unseen", "/root/.bashrc"),
         ("curl: (6) Could not resolve host: example.org", "network", "example.org"),
         ("fatal: unable to access 'https://github.com/': Could not resolve host: github.com", "network", "github.com"),
         ("npm ERR! getaddrinfo EAI_AGAIN registry.npmjs.org", "network", "registry.npmjs.org"),

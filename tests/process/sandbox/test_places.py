@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.process.sandbox.places import _places, git_settings, is_within, sockets_of_others, system_places
+from ferrule.process.sandbox.places import Places, _places, git_settings, is_within, sockets_in, system_places
 
 
 @pytest.fixture
@@ -18,39 +18,136 @@ def home(tmp_path: Path) -> Path:
     return made
 
 
-def test_the_home_is_hidden_wherever_it_is(home: Path) -> None:
-    assert str(home) in _places(str(home), "", "/usr").folders
+def derived(home: Path, *path: Path | str, inside: tuple[str, ...] = (), **variables: str) -> Places:
+    return _places(str(home), os.pathsep.join(map(str, path)), tuple(variables.items()), "/usr", inside)
 
 
-def test_known_tools_are_shown_and_the_folder_above_is_not(home: Path) -> None:
-    for name in (".cargo/bin", ".pyenv/shims", ".ssh", ".cargo/registry"):
-        (home / name).mkdir(parents=True)
-    shown = _places(str(home), "", "/usr").tools
-    assert set(shown) == {str(home / name) for name in (".cargo/bin", ".pyenv", ".cargo/registry")}
+def shown(home: Path, *path: Path | str, inside: tuple[str, ...] = (), **variables: str) -> set[str]:
+    """What of the folder that the home lies in is shown."""
+    top = f"{home.parent}/"
+    tools = derived(home, *path, inside=inside, **variables).tools
+    return {one.removeprefix(top) for one in tools if one.startswith(top)}
 
 
-def test_a_folder_on_path_is_shown_with_its_libraries(home: Path) -> None:
-    for name in ("venv/bin", "venv/lib", "plain/bin", "bin"):
-        (home / name).mkdir(parents=True)
-    path = os.pathsep.join(str(home / name) for name in ("venv/bin", "plain/bin", "bin"))
-    assert set(_places(str(home), path, "/usr").tools) == {str(home / name) for name in ("venv", "plain/bin", "bin")}
+def make(folder: Path, *names: str) -> Path:
+    """Folders, and programs where a name has `!` at its end."""
+    for name in names:
+        path = folder / name.rstrip("!")
+        if name.endswith("!"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("#!/bin/sh\n")
+            path.chmod(0o755)
+        else:
+            path.mkdir(parents=True)
+    return folder
 
 
-def test_the_home_itself_on_path_shows_nothing(home: Path) -> None:
-    assert _places(str(home), f"{home}:.:", "/usr").tools == ()
+def test_known_tools_of_a_home_are_shown_and_the_folder_above_is_not(home: Path) -> None:
+    make(home, ".cargo/bin", ".pyenv/shims", ".ssh", ".cargo/registry", ".m2/repository")
+    (home / ".cargo/credentials.toml").touch()
+    assert shown(home) == {"home/.cargo/bin", "home/.pyenv", "home/.cargo/registry", "home/.m2/repository"}
 
 
-def test_a_tool_folder_that_is_a_link_shows_its_target_alone(home: Path, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (home / ".pyenv").symlink_to(tmp_path / "elsewhere")
-    assert _places(str(home), "", "/usr").tools == ()  # the target is no secret place, so it can be seen anyway
+def test_a_folder_on_path_is_shown_with_the_installation_it_belongs_to(home: Path) -> None:
+    """S1"""
+    path = [
+        make(home / "node", "bin", "lib", "share", "include") / "bin",
+        make(home / "venv", "bin", "lib") / "bin",
+        make(home / "plain", "bin") / "bin",
+    ]
+    (home / "node/README.md").touch()
+    (home / "venv/pyvenv.cfg").touch()
+    assert shown(home, *path) == {"home/node", "home/venv", "home/plain/bin"}
+
+
+def test_a_projects_folder_on_path_shows_its_programs_and_not_the_project(home: Path) -> None:
+    """S1"""
+    project = make(home / "p2", "bin", "lib", "src", "data", ".git", "tool!")
+    (project / ".env").touch()
+    other = make(home / "p3", "bin", "lib", "data")
+    tools = make(home / "tools", "run!", "data")
+    (tools / "token.txt").touch()
+    path = (project / "bin", project, other / "bin", tools)
+    assert shown(home, *path) == {"home/p2/bin", "home/p2/tool", "home/p3/bin", "home/tools/run"}
+
+
+@pytest.mark.parametrize("broad", ["", "/"])
+def test_the_home_or_all_of_the_machine_on_path_shows_no_tree(home: Path, broad: str) -> None:
+    """S1"""
+    make(home, "notes", "here!", "bin", "lib")
+    entry = broad or str(home)
+    variables = {"JAVA_HOME": entry, "NVM_DIR": entry, "GOPATH": entry, "SSL_CERT_DIR": entry}
+    found = derived(home, entry, str(home.parent), ".", "relative", inside=(), **variables)
+    assert not found.show(str(home / "notes"))
+    assert not found.show("/srv/x")
+    assert not found.show(str(home.parent / "x"))
+
+
+def test_programs_that_are_links_and_scripts_lead_on_to_what_they_need(home: Path, tmp_path: Path) -> None:
+    bin_folder = make(home / "on", "bin") / "bin"
+    tool = make(tmp_path / "elsewhere/tool-1.0", "bin/tool!", "lib", "share")
+    python = make(tmp_path / "python", "bin/python!", "lib", "include")
+    script = make(tmp_path / "single", "script!", "other") / "script"
+    (bin_folder / "tool").symlink_to(tool / "bin/tool")
+    (bin_folder / "single").symlink_to(script)
+    (bin_folder / "app").write_text(f"#!{python}/bin/python -I\n")
+    (bin_folder / "app").chmod(0o755)
+    assert shown(home, bin_folder) == {"home/on/bin", "elsewhere/tool-1.0", "python", "single/script"}
+
+
+def test_the_python_of_a_virtual_environment_is_shown(home: Path, tmp_path: Path) -> None:
+    python = make(tmp_path / "python", "bin/python!", "lib", "include")
+    venv = make(home / "venv", "bin", "lib")
+    (venv / "pyvenv.cfg").write_text(f"home = {python}/bin\n")
+    assert shown(home, venv / "bin") == {"home/venv", "python"}
+
+
+def test_what_lies_in_a_workspace_derives_nothing(home: Path, tmp_path: Path) -> None:
+    """S1: anyone could have written it."""
+    secret = make(tmp_path / "secret", "bin/x!", "lib")
+    workspace = make(tmp_path / "ws", "venv/bin", "venv/lib", "shell!")
+    (workspace / "venv/bin/python").symlink_to(secret / "bin/x")
+    (workspace / "venv/pyvenv.cfg").write_text(f"home = {secret}/bin\n")
+    path = (workspace / "venv/bin", workspace)
+    assert shown(home, *path, inside=(str(workspace),), VIRTUAL_ENV=str(workspace / "venv")) == set()
+
+
+def test_variables_name_toolchains(home: Path, tmp_path: Path) -> None:
+    make(
+        tmp_path, "jdk/bin", "jdk/lib", "jdk/jmods", "cargo/bin", "cargo/registry", "cargo/other", "nvm/versions", "ca"
+    )
+    (tmp_path / "ca/mine.pem").touch()
+    given = {"JAVA_HOME": "jdk", "CARGO_HOME": "cargo", "NVM_DIR": "nvm", "SSL_CERT_FILE": "ca/mine.pem"}
+    found = shown(home, inside=(), **{name: str(tmp_path / value) for name, value in given.items()})
+    assert found == {"jdk", "cargo/bin", "cargo/registry", "nvm", "ca/mine.pem"}
+
+
+def test_names_that_lead_through_links_are_links_in_the_box(home: Path, tmp_path: Path) -> None:
+    make(tmp_path / "real/tool", "bin", "lib")
+    (tmp_path / "named").symlink_to("real")
+    found = derived(home, tmp_path / "named/tool/bin")
+    assert f"{tmp_path}/real/tool" in found.tools
+    assert (f"{tmp_path}/named", "real") in found.links
+
+
+def test_a_tool_that_was_installed_meanwhile_is_found(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = make(home / "some", "bin") / "bin"
+    make(tmp_path / "later", "bin/x!", "lib", "share")
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin")
+    monkeypatch.setenv("HOME", str(home))
+    assert not system_places().show(str(tmp_path / "later/bin/x"))
+    (folder / "x").symlink_to(tmp_path / "later/bin/x")
+    os.utime(folder, ns=(1, 1))
+    assert system_places().show(str(tmp_path / "later/bin/x"))
 
 
 def test_every_place_is_real() -> None:
     places = system_places()
-    for path in (*places.folders, *places.hidden, *places.tools):
+    for path in (*places.system, *places.hidden, *places.tools):
         assert os.path.realpath(path) == path
-    assert "/" not in places.folders
+    assert "/" not in (*places.system, *places.tools)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +164,13 @@ def test_only_the_person_and_habits_are_taken_from_git(home: Path) -> None:
     assert git_settings(str(home)) == b'[user]\n\tname = "Ada"\n'
 
 
-def test_a_listening_socket_is_found_unless_it_is_covered(tmp_path: Path) -> None:
+def test_a_listening_socket_is_found_where_it_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
-        assert str(path.resolve()) in sockets_of_others(())
-        assert str(path.resolve()) not in sockets_of_others((str(tmp_path.resolve()),))
+        assert sockets_in((str(tmp_path.resolve()),)) == [str(path.resolve())]
+        assert sockets_in((str(tmp_path.resolve() / "other"),)) == []
 
 
 def test_one_that_was_removed_is_not(tmp_path: Path) -> None:
@@ -82,4 +179,4 @@ def test_one_that_was_removed_is_not(tmp_path: Path) -> None:
         listening.bind(str(path))
         path.unlink()
         path.write_text("not a socket")
-        assert str(path.resolve()) not in sockets_of_others(())
+        assert sockets_in((str(tmp_path.resolve()),)) == []

@@ -12,7 +12,7 @@ from ferrule.process.sandbox.denials import SandboxRefused
 from ferrule.process.sandbox.places import Places
 from ferrule.process.sandbox.seatbelt import PROGRAM, Seatbelt, rules_for
 
-PLACES = Places("/Users/ada", ("/Users/ada",), (), ("/Users/ada/.cargo/bin",), ())
+PLACES = Places("/Users/ada", ("/usr",), ("/Users/ada/.cargo/bin",), hidden=("/usr/key",), secrets=("/Users/ada/.ssh",))
 
 
 def rules(profile: Profile) -> list[str]:
@@ -24,7 +24,9 @@ def test_what_is_denied_comes_after_what_is_allowed() -> None:
     lines = rules(Profile((workspace,), workspace, guarded=(workspace / "keys",), hidden=(workspace / ".env",)))
     order = [
         lines.index("(deny file-write*)"),
-        lines.index('(deny file-read* (subpath "/Users/ada"))'),
+        lines.index("(deny file-read-data)"),
+        next(at for at, line in enumerate(lines) if line.startswith('(allow file-read* (subpath "/usr") ')),
+        lines.index('(deny file-read* (subpath "/usr/key"))'),
         next(at for at, line in enumerate(lines) if line.startswith("(allow file-write* (subpath")),
         next(at for at, line in enumerate(lines) if line.startswith("(deny file-write* (regex")),
         lines.index('(deny file-write* (subpath "/Users/ada/ws/keys"))'),

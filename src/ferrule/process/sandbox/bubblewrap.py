@@ -1,8 +1,9 @@
 """The first choice: bubblewrap gives the command its own view of the file system, processes and network.
 
-The system is shown read-only, without homes, sockets and keys; the workspace is writable, its guarded places are
-mounted read-only over it, and hidden ones are covered. Only places that exist are mounted on: bubblewrap makes
-missing mount points, and follows links to where it makes them. The rest is for the sweep after the command.
+Nothing is there but what is mounted: the system's programs and toolchains, read-only and without sockets and keys, and
+the workspace, which is writable. Its guarded places are mounted read-only over it, and hidden ones are covered. In it,
+only places that exist are mounted on: bubblewrap makes missing mount points, and follows links to where it makes them.
+The rest is for the sweep after the command.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,14 +23,16 @@ from ferrule.process.folder_index import open_plain
 from ferrule.process.profile import LayerMount, clean_environment
 from ferrule.process.sandbox.denials import SandboxRefused, explain
 from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched, numbers_above
+from ferrule.process.sandbox.hiding import MOST_COVERED, gathered, hide, mask, names_of_hidden, other_names
 from ferrule.process.sandbox.limits import control_group, limits_of
-from ferrule.process.sandbox.places import Places, git_settings, is_within, sockets_of_others, system_places
+from ferrule.process.sandbox.outside import Outside
+from ferrule.process.sandbox.places import Places, git_settings, is_within, links_of, sockets_in, system_places
 from ferrule.process.sandbox.proxy import network
 from ferrule.process.sandbox.sandbox import Launch, Name, Prepared, out_of_the_way
 from ferrule.process.sandbox.seccomp import build_filter, this_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ferrule.process.profile import Profile
 
@@ -99,7 +103,7 @@ def layers_over(roots: Sequence[str], profile: Profile) -> tuple[LayerMount, ...
                 os.chown(upper, state.st_uid, state.st_gid)
             os.chmod(upper, stat.S_IMODE(state.st_mode))  # noqa: PTH101
             os.utime(upper, ns=(state.st_atime_ns, state.st_mtime_ns))
-            found.append(LayerMount(Path(root), upper, work, tuple(lower)))
+            found.append(LayerMount(Path(root), upper, work, tuple(lower), layer.masks))
     return tuple(found)
 
 
@@ -120,51 +124,6 @@ def mounts_below(layers: Sequence[LayerMount]) -> tuple[str, ...]:
 
 def _unescaped(found: re.Match[bytes]) -> bytes:
     return bytes((int(found[1], 8),))
-
-
-def names_of_hidden(hidden: Sequence[Path], roots: Sequence[str]) -> list[str]:
-    """The real paths of what must be hidden, and every other name in the workspace under which a file of it is known:
-    a hard link is as good as the file.
-    """
-    names = dict.fromkeys(os.path.realpath(path) for path in hidden)
-    names |= dict.fromkeys(_other_names(names, roots))
-    inside = tuple(f"{path.rstrip('/')}/" for path in names)
-    return [path for path in names if path == "/" or not path.startswith(inside)]
-
-
-def _other_names(places: Iterable[str], roots: Iterable[str], but: tuple[str, ...] = ()) -> list[str]:
-    """Under which names files in these places, given by their real paths, are known below the roots; none where no
-    file has a second name.
-    """
-    linked = {(file.st_dev, file.st_ino) for path in places for file in _files(path, but) if file.st_nlink > 1}
-    return [name for root in roots for name in _with_number(root, linked)] if linked else []
-
-
-def _files(path: str, but: tuple[str, ...] = ()) -> Iterator[os.stat_result]:
-    """The state of a file, or of every file in a folder, but for names that end so."""
-    with suppress(OSError):
-        state = os.lstat(path)
-        if stat.S_ISREG(state.st_mode):
-            yield state
-        elif stat.S_ISDIR(state.st_mode):
-            with os.scandir(path) as entries:
-                below = [entry.path for entry in entries if not (entry.is_symlink() or entry.name.endswith(but))]
-            for one in below:
-                yield from _files(one, but)
-
-
-def _with_number(root: str, wanted: set[tuple[int, int]]) -> Iterator[str]:
-    numbers = {number for _, number in wanted}
-    waiting = [root]
-    while waiting:
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                elif entry.inode() in numbers:
-                    state = entry.stat(follow_symlinks=False)
-                    if (state.st_dev, state.st_ino) in wanted:
-                        yield entry.path
 
 
 _NAMESPACES = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox")
@@ -228,10 +187,11 @@ class _Preparation:
         self._program = program
         self._arguments = ProgramWords()
         self._descriptors: list[int] = []
-        self._sockets: list[str] = []
-        self._places = system_places(closed=profile.closed, emptied=profile.emptied)
+        self._places = system_places(roots, closed=profile.closed, emptied=profile.emptied)
+        self._readable = tuple(dict.fromkeys(map(os.path.realpath, profile.readable)))
         self._layers = layers_over(roots, profile)
         self._mounts = mounts_below(self._layers)
+        self._outside: Outside | None = None
 
     def close(self) -> None:
         self._starting.close()
@@ -239,11 +199,13 @@ class _Preparation:
 
     def prepared(self, arguments: Sequence[str], *, terminal: bool) -> Prepared:
         profile = self._profile
-        self._show_system()
+        hidden = self._masked(names_of_hidden(profile.hidden, self._roots))
+        self._show_home()
+        self._show_tools()
         self._show_workspace()
         sweep = None if profile.look else self._guard()
-        for path in names_of_hidden(profile.hidden, self._roots):
-            self._arguments.add(_hidden(path))
+        for path in hidden:
+            self._arguments.add(hide(path))
         environment = clean_environment(
             os.environ, self._temporary() | dict(profile.environment), closed=profile.closed
         )
@@ -254,6 +216,7 @@ class _Preparation:
             self._arguments.option("--ro-bind", through.folder, through.inside)
             environment |= through.environment
             command, proxy, forwarder = CommandLine(through.command), through.proxy, through.inside.encode()
+        self._arguments.option("--remount-ro", "/")  # where nothing is mounted, there is nothing to be written
         self._filter_calls()
         info = self._memory("info", b"")
         # Bubblewrap itself is not confined yet: `LD_PRELOAD` and the like must count for what it starts alone.
@@ -268,7 +231,7 @@ class _Preparation:
         inside = tuple(f"{path}/" for path in self._places.hidden)
         covered = self._places.hidden if self.covers and not self._arguments.names(inside) else ()
         for path in () if covered else self._places.hidden:
-            first.add(_hidden(path))
+            first.add(hide(path))
         is_root = os.geteuid() == 0
         counted = is_root or self.nests
         group = self._closing.enter_context(control_group(profile.bounds))
@@ -293,10 +256,27 @@ class _Preparation:
             sweep=sweep,
             proxy=proxy,
             met=lambda: group.denials(profile),
+            outside=self._outside,
             closing=self._closing,
             starting=self._starting,
             forwarder=forwarder,
         )
+
+    def _masked(self, hidden: list[str]) -> list[str]:
+        """What is to be covered place by place; where that would be too much, layers cover the rest."""
+        if len(hidden) <= MOST_COVERED:
+            return hidden
+        for at, layer in enumerate(self._layers):
+            root = str(layer.root)
+            below = [path for path in hidden if path.startswith(f"{root}/") and os.path.lexists(path)]
+            below = [path for path in below if not any(is_within(path, mount) for mount in self._mounts)]
+            if below and layer.masks is not None:
+                covering = mask(root, sorted(below), layer.masks)
+                layers = (*self._layers[:at], replace(layer, below=(covering, *layer.below)), *self._layers[at + 1 :])
+                self._layers = layers
+                hidden = list(dict.fromkeys(hidden).keys() - set(below))
+        there = [path for path in hidden if os.path.lexists(path)]
+        return gathered(there, self._roots)
 
     def _temporary(self) -> dict[str, str]:
         """Where temporary files go when the person's own place for them is not there in the sandbox."""
@@ -305,25 +285,45 @@ class _Preparation:
             return {}
         return {"TMPDIR": "/tmp"}  # noqa: S108 - inside the sandbox
 
-    def _show_system(self) -> None:
-        places = self._places
+    def _show_home(self) -> None:
+        """A home and places for temporary files that are the box's alone, and what is shown in them."""
+        profile, places = self._profile, self._places
         add = self._arguments.option
-        if self._profile.temporary is not None:
-            add("--bind", os.path.realpath(self._profile.temporary), "/tmp")  # noqa: S108 - inside the sandbox
-        readable = tuple(map(os.path.realpath, self._profile.readable))
-        for shown in (*places.tools, *readable):
-            if not any(is_within(shown, root) for root in self._roots):
-                add("--ro-bind", shown, shown)
+        if profile.temporary is not None:
+            add("--bind", os.path.realpath(profile.temporary), "/tmp")  # noqa: S108 - inside the sandbox
+        own = {"/run": 0o755, "/var/tmp": 0o1777}  # noqa: S108
+        if places.home != "/" and (os.path.isdir(places.home) or not places.show(places.home)):  # noqa: PTH112
+            own[places.home] = 0o700
+        own = {place: mode for place, mode in own.items() if not any(is_within(place, root) for root in self._roots)}
+        if profile.closed:  # it is no command, so nothing is said of what it leaves
+            for place in sorted(own):
+                self._arguments.option("--size", profile.bounds.temporary).option("--tmpfs", place)
+            return
+        self._outside = outside = Outside(places.home, own)
+        self._closing.callback(outside.close)
+        if places.home in own and (settings := git_settings(places.home)):
+            outside.write(f"{places.home}/.gitconfig", settings)
+        for place, folder in outside.folders.items():
+            add("--bind", folder, place)
+
+    def _show_tools(self) -> None:
+        places, roots = self._places, self._roots
+        shown = (*places.tools, *self._readable)
+        for path in shown:
+            if not any(is_within(path, root) for root in roots):
+                self._arguments.option("--ro-bind", path, path)
         # Commands talk to each other through sockets in the workspace; a plugin has nothing to say to them.
-        commands = self._profile.home is None
-        covered = (*places.folders, "/tmp", "/dev", "/proc", *(self._roots if commands else ()))  # noqa: S108 - inside
-        for path in sockets_of_others(covered, readable if commands else (*readable, *self._roots)):
-            if any(is_within(path, root) for root in self._roots):
-                self._sockets.append(path)  # to be covered once the folder is there
-            else:
-                add("--ro-bind", "/dev/null", path)
-        if not self._profile.closed and (settings := git_settings(places.home)):
-            add("--perms", "0644").option("--file", self._memory("gitconfig", settings), f"{places.home}/.gitconfig")
+        for path in sockets_in((*places.system, *shown)):
+            if not any(is_within(path, root) for root in roots):
+                self._arguments.option("--ro-bind", "/dev/null", path)
+        shown = (*shown, *roots)
+        named = links_of(map(str, self._profile.names), (*places.system, *shown))
+        links = dict((*places.links, *named))
+        links = {link: links[link] for link in links if not any(is_within(link, one) for one in shown)}
+        for link, target in links.items():
+            self._arguments.option("--symlink", target, link)
+        if self._outside is not None:
+            self._outside.leave_out((*shown, *links))
 
     def _show_workspace(self) -> None:
         layered = {str(layer.root) for layer in self._layers}
@@ -332,20 +332,21 @@ class _Preparation:
             self._arguments.option("--bind" if writable else "--ro-bind", root, root)
         for place in self._mounts:
             self._arguments.option("--ro-bind", place, place)
-        for path in self._sockets:
-            self._arguments.option("--ro-bind", "/dev/null", path)
+        if self._profile.home is not None:
+            for path in sockets_in(self._roots):
+                self._arguments.option("--ro-bind", "/dev/null", path)
+        seen = (*self._places.system, *self._places.tools, *self._readable, *(set(self._roots) - layered))
         for layer in self._layers:
-            for path in (layer.upper, layer.work, *layer.below):
-                # In the very folder that it covers the kernel keeps it from being opened.
-                covered = (*layered, *self._places.folders, "/tmp")  # noqa: S108 - inside the sandbox
-                if not any(is_within(str(path), folder) for folder in covered):
-                    self._arguments.add(_hidden(str(path)))
-        for root in self._roots:
-            if is_within(self._places.home, root):
-                for tool in self._places.tools:
-                    self._arguments.option("--ro-bind", tool, tool)
-                for secret in self._places.secrets:
-                    self._arguments.add(_hidden(secret))
+            # In the very folder that it covers the kernel keeps it from being opened.
+            for path in map(str, (layer.upper, layer.work, *layer.below)):
+                if any(is_within(path, one) for one in seen):
+                    self._arguments.add(hide(path))
+        shown = (*self._roots, *self._readable)
+        if any(is_within(self._places.home, one) for one in shown):
+            for tool in self._places.tools:
+                self._arguments.option("--ro-bind", tool, tool)
+            for secret in self._places.secrets:
+                self._arguments.add(hide(secret))
 
     def _guard(self) -> Sweep:
         watched: list[Watched] = []
@@ -375,7 +376,7 @@ class _Preparation:
             tree.deepen(one.found)
             one.keep()
             places = [f"{root}/{path}" for path, mark in one.found.marks.items() if not stat.S_ISLNK(mark.kind)]
-            for other in _other_names(places, [root], (".sample",)):  # hooks that never run
+            for other in other_names(places, [root], (".sample",)):  # hooks that never run
                 if not any(is_within(other, place) for place in places):
                     self._mount(tree, other[len(root) + 1 :])
         return Sweep(watched)
@@ -440,28 +441,15 @@ def _processes_flag() -> str:
 @lru_cache(maxsize=8)
 def _system(places: Places, temporary: int) -> ProgramWords:
     """What is the same for every command of this user."""
-    shown = ProgramWords("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
+    shown = ProgramWords()
+    for path in places.system:
+        shown.option("--ro-bind", path, path)
+    shown.option("--proc", "/proc").option("--dev", "/dev")
     if os.geteuid() == 0:  # the kernel's settings there are root's to write, with or without capabilities
         shown.option("--remount-ro", "/proc")
     for folder in ("/dev/shm", "/tmp"):  # noqa: S108 - inside the sandbox
         shown.option("--perms", "1777").option("--size", temporary).option("--tmpfs", folder)
     shown.option("--remount-ro", "/dev")  # files there would be memory without a bound
-    for folder in places.folders:
-        shown.option("--size", temporary).option("--tmpfs", folder)
-    if places.home != "/":
-        shown.option("--perms", "0700").option("--dir", places.home)
+    for path in places.emptied:
+        shown.option("--tmpfs", path)
     return shown
-
-
-def _hidden(path: str) -> ProgramWords:
-    """Cover what is there: a file with one that cannot be opened, a folder with one that cannot be entered."""
-    made = ProgramWords()
-    try:
-        state = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return made  # what is not there, or not ours to enter, no command of ours reads either
-    if stat.S_ISDIR(state.st_mode):
-        return (
-            made.option("--perms", "0000").option("--size", "4096").option("--tmpfs", path).option("--remount-ro", path)
-        )
-    return made.option("--ro-bind", "/dev/null", path)

@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.sizes import size_words
-from ferrule.process.sandbox.places import is_within, system_places
+from ferrule.process.sandbox.places import is_within, shown_by
 
 if TYPE_CHECKING:
     from ferrule.process.profile import Profile
 
 Kind = Literal[
     "write", "read", "guarded", "network", "processes", "memory", "file size", "layer size", "temporary size",
-    "system call",
+    "system call", "unkept", "unseen",
 ]  # fmt: skip
-LIMITS: tuple[Kind, ...] = ("processes", "memory", "file size")
-"""What approval does not lift: every box has these limits."""
+SAID_ONLY: frozenset[Kind] = frozenset({"processes", "memory", "file size", "unkept", "unseen"})
+"""Kinds that are reported and never asked about: approval would change nothing, as every box has the same limits."""
 
 HOSTS_SETTING = "`hosts` of `[sandbox]` in their settings"
 """Where a person allows a host."""
@@ -44,8 +45,11 @@ class SandboxRefused(ToolError):  # noqa: N818 - reads as what it says
 
 
 _MOST_TEXT, _LONGEST_LINE = 64 << 10, 2_000
+_MOST_ALIKE = 100
+"""Hidden files of one name that a complaint is compared with."""
 _WRITE = re.compile(r"Read-only file system|EROFS|os error 30")
 _BUSY = re.compile(r"Device or resource busy|EBUSY")
+_NOT_THERE = re.compile(r"No such file or directory|ENOENT|os error 2\b")
 _REFUSED = re.compile(r"Permission denied|EACCES|Operation not permitted|EPERM")
 _QUOTED_PATH = re.compile(r"['\"‘`](/[^'\"’`]{1,1000})['\"’`]")
 _QUOTED_NAME = re.compile(r"['\"‘`]([^'\"’`/][^'\"’`]{0,1000})['\"’`]")
@@ -74,7 +78,8 @@ def explain(exit_code: int, stderr_text: str, profile: Profile) -> Denial | None
     if exit_code == 0:
         return None
     text = stderr_text[-_MOST_TEXT:]
-    return _files(text, profile) or _network(text, profile) or _bounds(exit_code, text, profile)
+    found = _files(text, profile) or _network(text, profile) or _bounds(exit_code, text, profile)
+    return found or _unseen(text, profile)
 
 
 def hidden_met(text: str, profile: Profile) -> list[Denial]:
@@ -85,6 +90,10 @@ def hidden_met(text: str, profile: Profile) -> list[Denial]:
     if not profile.hidden or _REFUSED.search(text) is None:
         return []
     places = {str(path): path for path in profile.hidden} | {os.path.realpath(path): path for path in profile.hidden}
+    by_name: dict[str, list[str]] = {}
+    for place in places:
+        by_name.setdefault(place.rpartition("/")[2], []).append(place)
+    roots = [os.path.realpath(one) for one in profile.writable]
     found: dict[str, Denial] = {}
     for line in text.splitlines():
         line = line[:_LONGEST_LINE]
@@ -93,9 +102,10 @@ def hidden_met(text: str, profile: Profile) -> list[Denial]:
         for name in _names_in(line, refused.start()):
             whole = os.path.normpath(os.path.join(profile.folder, name))  # noqa: PTH118 - text
             ending = f"/{os.path.normpath(name).removeprefix('../')}"  # the command may have gone elsewhere
-            for place, path in places.items():
-                if is_within(whole, place) or place.endswith(ending):
-                    found[str(path)] = _is_hidden(str(path), place, [os.path.realpath(one) for one in profile.writable])
+            met = [one for one in (whole, *map(str, PurePath(whole).parents)) if one in places]
+            met += [one for one in by_name.get(ending.rpartition("/")[2], ())[:_MOST_ALIKE] if one.endswith(ending)]
+            for place in met:
+                found[str(places[place])] = _is_hidden(str(places[place]), place, roots)
     return list(found.values())
 
 
@@ -162,15 +172,41 @@ def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
         )
     if certain:
         return _write(path, whole)
-    places = system_places()
-    if any(is_within(whole, hidden) for hidden in (*places.folders, *places.hidden)):
+    if any(is_within(whole, one) for one in shown_by(profile)[0].hidden):
         return Denial(
             "read",
             path,
-            f"The sandbox hides `{whole}`: homes, keys and the sockets of services are not shown to commands.",
+            f"The sandbox hides `{whole}`: keys and passwords of the system are not shown to commands.",
             "Do without it, or ask the user for what you need from there.",
         )
+    return _not_shown(whole, profile)
+
+
+def _unseen(text: str, profile: Profile) -> Denial | None:
+    """A place that a command did not find, as it is not shown."""
+    for line in text.splitlines():
+        if (found := _NOT_THERE.search(line[:_LONGEST_LINE])) is None:
+            continue
+        for name in _names_in(line[:_LONGEST_LINE], found.start()):
+            whole = os.path.normpath(os.path.join(profile.folder, name))  # noqa: PTH118 - text
+            if "/" in name and (denial := _not_shown(whole, profile)) is not None:
+                return denial
     return None
+
+
+def _not_shown(whole: str, profile: Profile) -> Denial | None:
+    """A place that is not among those that the box shows. Whether anything is there on the machine is not said."""
+    places, shown = shown_by(profile)
+    own = ("/tmp", "/var/tmp", "/run", "/dev", "/proc")  # noqa: S108 - inside the sandbox
+    if places.show(whole) or any(is_within(whole, one) for one in (*shown, *own)):
+        return None
+    return Denial(
+        "unseen",
+        whole,
+        f"The sandbox does not show `{whole}`: commands see the workspace, the system's programs and toolchains, and "
+        "folders that the user added.",
+        "Do without it, or ask the user to add its folder with `--add-dir` or `see` of `[shell]` in their settings.",
+    )
 
 
 def _is_hidden(path: str, whole: str, roots: list[str]) -> Denial:

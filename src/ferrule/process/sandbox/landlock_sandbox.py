@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from ferrule.core.phrases import phrase
 from ferrule.process.arguments import CommandLine
 from ferrule.process.landlock import kernel_version, open_rules
-from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import clean_environment, found_program
-from ferrule.process.sandbox.bubblewrap import guarded_roots, names_of_hidden, watch, writable_roots
+from ferrule.process.sandbox.bubblewrap import guarded_roots, watch, writable_roots
 from ferrule.process.sandbox.denials import SandboxRefused, explain
 from ferrule.process.sandbox.guarded import Sweep
+from ferrule.process.sandbox.hiding import names_of_hidden
 from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_person
+from ferrule.process.sandbox.outside import Outside
 from ferrule.process.sandbox.places import Places, all_but, git_settings, is_within, system_places
 from ferrule.process.sandbox.sandbox import Launch, Name, Prepared, out_of_the_way
 from ferrule.process.sandbox.seccomp import build_filter, this_machine
@@ -80,19 +81,21 @@ class LandlockSandbox:
         self._refuse_what_it_cannot(profile, roots)
         starting, closing = ExitStack(), ExitStack()
         try:
-            places = system_places(closed=profile.closed, emptied=profile.emptied)
-            private = str(closing.enter_context(OwnedFolder(prefix="ferrule-box-")).path)
-            temporary = os.path.realpath(profile.temporary or f"{private}/temporary")
+            places = system_places(roots, closed=profile.closed, emptied=profile.emptied)
             # A home for this start, with ways to the tools that the real home has, and a folder for temporary files.
-            home = Path(private) / "home"
-            home.mkdir()
+            named = places.home if places.home != "/" else "/home"
+            outside = Outside(named, {named: 0o700})
+            closing.callback(outside.close)
+            home, private = Path(outside.folders[named]), outside.path
+            temporary = os.path.realpath(profile.temporary or f"{private}/temporary")
             Path(temporary).mkdir(exist_ok=True)
             for tool in places.tools:
                 if tool.startswith(places.home + "/"):
                     link = home / tool[len(places.home) + 1 :]
                     link.parent.mkdir(parents=True, exist_ok=True)
                     link.symlink_to(tool)
-            (home / ".gitconfig").write_bytes(git_settings(places.home))
+            outside.leave_out(places.tools)
+            outside.write(f"{named}/.gitconfig", git_settings(places.home))
             own = {"HOME": str(home)} | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), temporary)
             environment = clean_environment(os.environ, own | dict(profile.environment))
             rules = out_of_the_way(_rules(places, profile, roots, (private, temporary)))
@@ -117,7 +120,14 @@ class LandlockSandbox:
             )
             if sweep is not None:
                 sweep.begin()
-            return Prepared(launch, sweep=sweep, met=lambda: group.denials(profile), closing=closing, starting=starting)
+            return Prepared(
+                launch,
+                sweep=sweep,
+                met=lambda: group.denials(profile),
+                outside=outside,
+                closing=closing,
+                starting=starting,
+            )
         except BaseException:
             starting.close()
             closing.close()
@@ -152,16 +162,14 @@ _INSTALL = phrase("Ask the user to install bubblewrap, or to turn the sandbox of
 
 
 def _rules(places: Places, profile: Profile, roots: Sequence[str], private: tuple[str, str]) -> int:
-    """Readable is everything but homes, temporary folders, processes, devices and what is hidden; then what tools need
-    of those. In a look box that goes for the workspace too, where nothing is writable.
+    """Readable is what the box shows, without what is hidden in it. In a look box that goes for the workspace too, and
+    nothing in it is writable.
     """
     hidden = names_of_hidden(profile.hidden, roots)
-    kept_out = frozenset({*places.folders, *places.hidden, *hidden, "/tmp", "/proc", "/dev"})  # noqa: S108 - hidden
-    readable = [*all_but("/", kept_out), *places.tools, *_OF_PROC]
-    for shown in map(os.path.realpath, profile.readable):
-        readable += all_but(shown, frozenset(hidden))
+    kept_out = frozenset({*places.hidden, *places.emptied, *hidden})
+    shown = dict.fromkeys((*places.system, *places.tools, *map(os.path.realpath, profile.readable)))
     if not profile.look:
+        readable = [*all_but(shown, kept_out - {*roots}), *_OF_PROC]
         return open_rules([*readable, *roots], (*roots, *private, *_DEVICES))
-    for root in roots:
-        readable += all_but(root, frozenset(hidden))
+    readable = [*all_but([*shown, *roots], kept_out), *_OF_PROC]
     return open_rules(readable, (*private, *_DEVICES), listed=roots)

@@ -1,8 +1,5 @@
-"""Which places of the system a command need not see, sockets of services among them, and which folders of a home hold
-its tools.
-
-Homes are hidden whole, because no list of secrets is complete. What is shown of them again, read-only, are folders of
-tools and of packages that are known to hold no secrets.
+"""What of the machine a box shows: the system's programs, libraries and settings, toolchains and caches, and nothing
+else. Homes, other projects and other disks are not hidden one by one, as no such list is complete: they aren't there.
 """
 
 from __future__ import annotations
@@ -15,42 +12,46 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from ferrule.process.sandbox.git_config import of_person
+from ferrule.process.sandbox.toolchains import VARIABLES, Toolchains, is_within, links_on_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ferrule.process.profile import Profile
 
-_MOST_SOCKETS, _MOST_LISTED = 512, 4_000
+
+_MOST_SOCKETS, _MOST_LISTED = 512, 100_000
 _SOCKET = re.compile(r" (/.*)$", re.MULTILINE)
-# Homes, the sockets of services, and folders that everyone may write.
-_REPLACED_FOLDERS = ("/home", "/root", "/run", "/var/tmp")  # noqa: S108 - to be hidden
-_OF_SYSTEM = frozenset({
-    "bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "sbin", "sys", "tmp", "usr",
-    "System", "Library", "private", "Applications",
-})  # fmt: skip
-# Mail, print and cron queues, key material: of no use to a build.
+# Programs, libraries, settings that every user may read, and what tells of the machine and of installed packages.
+_SYSTEM = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/nix/var/nix/profiles",
+    "/gnu/store", "/run/current-system", "/var/lib/dpkg", "/var/lib/rpm", "/var/lib/pacman", "/var/lib/alternatives",
+    "/var/lib/ca-certificates", "/var/cache/fontconfig", "/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm",
+)  # fmt: skip
+_OF_MACOS = (
+    "/System", "/Library", "/Applications", "/dev", "/private/etc", "/private/var/db", "/private/var/select",
+    "/opt/homebrew",
+)  # fmt: skip
+# Links of the system that lead out of all that is shown.
+_NAMED_ELSEWHERE = ("/etc/resolv.conf", "/etc/localtime", "/etc/hosts", "/snap/bin")
+_SOURCES = ("/usr/src", "/usr/local/src")
+"""Where people keep projects of their own within the system."""
+# Of no use to a build, and not for every user to read.
 _HIDDEN_FOLDERS = (
-    "/var/mail", "/var/spool", "/var/backups", "/boot", "/lost+found",
     "/etc/ssl/private", "/etc/sudoers.d", "/etc/ssh", "/etc/wireguard", "/etc/NetworkManager", "/etc/kubernetes",
-    "/etc/docker", "/var/lib/docker", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/sss", "/var/lib/private",
+    "/etc/docker", "/etc/letsencrypt", "/etc/openvpn",
 )  # fmt: skip
 _HIDDEN_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/krb5.keytab")
-_TOOLS_OF_HOME = (
-    ".pyenv", ".rbenv", ".nvm", ".volta", ".asdf", ".sdkman", ".jenv", ".rustup", ".cargo/bin", ".cargo/registry",
-    ".cargo/git", ".bun/bin", ".deno/bin", ".juliaup", ".ghcup", ".opam", ".dotnet", ".local/bin", ".local/lib",
-    ".local/share/uv", ".local/share/pipx", ".local/share/mise", ".local/share/pnpm", ".local/share/fnm",
-    ".nix-profile", ".m2/repository", ".npm-global", "go/bin", "go/pkg/mod", "miniconda3", "anaconda3", "miniforge3",
-    ".conda/envs", "bin",
-)  # fmt: skip
 # Hidden when the workspace is the home itself, or holds it. Not complete, and the profile may name more.
 SECRETS_OF_HOME = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/op", ".config/git",
     ".config/hub", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".cargo/credentials.toml", ".cargo/credentials",
-    ".password-store", ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".m2",
+    ".password-store", ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium",
+    ".m2/settings.xml", ".m2/settings-security.xml", ".gem/credentials", ".local/share/uv/credentials",
     ".gradle/gradle.properties", ".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".pgpass",
     ".my.cnf", ".terraform.d", ".vault-token", ".config/ferrule", ".local/share/ferrule", ".local/state/ferrule",
     ".claude", ".codex", ".config/anthropic", ".config/openai",
@@ -59,89 +60,126 @@ SECRETS_OF_HOME = (
 
 @dataclass(slots=True, frozen=True)
 class Places:
-    """Real paths, each of which was there."""
+    """All that a box shows of the machine itself, read-only. Real paths, each of which was there."""
 
     home: str
-    folders: tuple[str, ...]
-    """Replaced by empty ones that can be used."""
-    hidden: tuple[str, ...]
-    """Folders and files that cannot be entered or read; only those that otherwise could be."""
+    system: tuple[str, ...]
     tools: tuple[str, ...]
-    """Shown, read-only, although a hidden folder holds them."""
-    secrets: tuple[str, ...]
+    """Toolchains and caches, and files that settings of the system lead to."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Other names of what is shown: a link, and what it says."""
+    hidden: tuple[str, ...] = ()
+    """Folders and files in these that cannot be entered or read; only those that otherwise could be."""
+    emptied: tuple[str, ...] = ()
+    """Folders in these that are replaced by empty ones, in which something else may be shown."""
+    secrets: tuple[str, ...] = ()
     """Of the home; to be hidden where the home itself is shown."""
 
+    def show(self, path: str) -> bool:
+        """Whether a real path is among what is shown."""
+        if any(is_within(path, one) for one in (*self.hidden, *self.emptied)):
+            return False
+        return any(is_within(path, one) for one in (*self.system, *self.tools))
 
-def system_places(*, closed: bool = False, emptied: Iterable[Path] = ()) -> Places:
-    """Those of this system and user; `closed` has every folder replaced that holds no part of the system itself, and
-    the `emptied` ones, and shows no tools of the home.
+
+def system_places(inside: Iterable[str] = (), *, closed: bool = False, emptied: Iterable[Path] = ()) -> Places:
+    """Those of this system and user. What lies `inside` the folders that commands write derives nothing. `closed` is
+    without tools of the home, and without the `emptied` folders.
     """
-    found = _places(os.environ.get("HOME") or "/", os.environ.get("PATH", ""), sys.base_prefix)
+    path = os.environ.get("PATH", "")
+    variables = tuple((name, value) for name in VARIABLES if (value := os.environ.get(name)))
+    roots = tuple(sorted(inside))
+    found = _places(os.environ.get("HOME") or "/", path, variables, sys.prefix, roots, _changes(path))
     if not closed:
         return found
-    others = (entry.path for entry in os.scandir("/") if entry.is_dir() and entry.name not in _OF_SYSTEM)
-    known = (*found.folders, *found.hidden)
-    outer = (path for path in _real(tuple(others)) if not any(is_within(path, folder) for folder in known))
-    folders = (*outer, *found.folders)
-    more = _real(tuple(str(one) for one in emptied if one.is_dir()))
-    more = tuple(path for path in more if not any(is_within(path, one) for one in folders))
-    return replace(found, folders=(*more, *folders), tools=())
+    tools = tuple(path for path in found.tools if found.home == "/" or not is_within(path, found.home))
+    return replace(found, tools=tools, emptied=(*found.emptied, *filter(found.show, _real(map(str, emptied)))))
 
 
-def is_within(path: str, folder: str) -> bool:
-    """Whether a path is the folder or lies below it; both real."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def all_but(folders: Iterable[str], kept_out: frozenset[str]) -> Iterator[str]:
+    """Paths that together hold everything below folders, except what is kept out."""
+    above = {str(parent) for path in kept_out for parent in PurePath(path).parents}
+    waiting = list(folders)[::-1]
+    while waiting:
+        path = waiting.pop()
+        if path in kept_out:
+            continue
+        if path not in above:
+            yield path
+            continue
+        with suppress(OSError), os.scandir(path) as entries:
+            waiting += sorted((entry.path for entry in entries if not entry.is_symlink()), reverse=True)[:_MOST_LISTED]
 
 
-def all_but(folder: str, kept_out: frozenset[str]) -> Iterator[str]:
-    """Paths that together hold everything below a folder, except what is kept out."""
-    if folder in kept_out:
-        return
-    if not any(path.startswith(folder.rstrip("/") + "/") for path in kept_out):
-        yield folder
-        return
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.path for entry in entries if not entry.is_symlink()][:_MOST_LISTED]
-    except OSError:
-        return
-    for path in names:
-        yield from all_but(path, kept_out)
+def _changes(path: str) -> tuple[int, ...]:
+    """When something came to a folder of PATH, or went."""
+    found: list[int] = []
+    for entry in path.split(os.pathsep):
+        try:
+            found.append(os.stat(entry).st_mtime_ns if entry.startswith("/") else 0)  # noqa: PTH116 - on every start
+        except OSError:
+            found.append(-1)
+    return tuple(found)
 
 
-@lru_cache(maxsize=8)
-def _places(home: str, path: str, python: str) -> Places:
-    home = os.path.realpath(home)
-    folders = _real(_REPLACED_FOLDERS)
-    if home != "/" and not any(is_within(home, folder) for folder in folders):
-        folders = (*folders, home)
-    tools = dict.fromkeys(os.path.realpath(f"{home}/{name}") for name in _TOOLS_OF_HOME)
-    for entry in (*path.split(os.pathsep), f"{python}/bin"):
-        if entry.startswith("/"):
-            # The folder that holds the libraries too: `…/venv/bin` is of no use without `…/venv/lib`.
-            programs = os.path.realpath(entry)
-            prefix = Path(programs).parent
-            alone = str(prefix) in ("/", home) or not is_within(str(prefix), home)
-            whole = not alone and any(os.access(prefix / name, os.F_OK) for name in ("pyvenv.cfg", "lib"))
-            tools[str(prefix) if whole else programs] = None
-    # A tool in another user's home, which may not be used, is neither shown nor needed.
-    shown = tuple(
-        tool
-        for tool in tools
-        if tool not in (home, *folders)
-        and any(is_within(tool, folder) for folder in folders)
-        and os.access(tool, os.R_OK | os.X_OK)
-    )
-    outer = tuple(tool for tool in shown if not any(tool != other and is_within(tool, other) for other in shown))
-    secrets = _real(tuple(f"{home}/{name}" for name in SECRETS_OF_HOME))
-    hidden = tuple(path for path in _real((*_HIDDEN_FOLDERS, *_HIDDEN_FILES)) if os.access(path, os.R_OK))
-    return Places(home, folders, hidden, outer, secrets)
+@lru_cache(maxsize=16)
+def _places(
+    home: str,
+    path: str,
+    variables: tuple[tuple[str, str], ...],
+    python: str,
+    inside: tuple[str, ...],
+    changes: tuple[int, ...] = (),
+) -> Places:
+    named, home = home, os.path.realpath(home)
+    system = _real((*_SYSTEM, *(_OF_MACOS if sys.platform == "darwin" else ())))
+    tools = Toolchains(home, system, inside)
+    tools.of_home()
+    tools.of_path(path)
+    tools.of_variables(dict(variables))
+    for prefix in (python, sys.base_prefix):
+        tools.installation(prefix)
+    led_to = (one for one in _real(_NAMED_ELSEWHERE) if not any(is_within(one, shown) for shown in system))
+    shown = tuple(dict.fromkeys((*tools.shown(), *led_to)))
+    secrets = _real(f"{home}/{name}" for name in SECRETS_OF_HOME)
+    hidden = [one for one in _real((*_HIDDEN_FOLDERS, *_HIDDEN_FILES)) if os.access(one, os.R_OK)]
+    if os.geteuid() == 0:
+        hidden += [one for one in _closed_to_others("/etc") if not any(is_within(one, other) for other in hidden)]
+    hidden += [one for one in secrets if any(is_within(one, tool) for tool in shown)]
+    emptied = tuple(one for one in _real(_SOURCES) if any(is_within(root, one) for root in inside))
+    names = [*_SYSTEM, *_NAMED_ELSEWHERE, named, *(one for one in path.split(os.pathsep) if one.startswith("/"))]
+    names += [one for _, value in variables for one in value.split(os.pathsep) if one.startswith("/")]
+    links = links_of(names, (*system, *shown))
+    return Places(home, system, shown, links, tuple(hidden), emptied, secrets)
 
 
-def _real(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The real paths of those that are there."""
-    found = dict.fromkeys(os.path.realpath(path) for path in paths if os.access(path, os.F_OK))
-    return tuple(path for path in found if path != "/")
+def links_of(names: Iterable[str], shown: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The links that names of what is shown lead through, but for those that are shown anyway."""
+    found = dict(link for name in names for link in links_on_the_way(name))
+    return tuple((link, target) for link, target in found.items() if not any(is_within(link, one) for one in shown))
+
+
+def _closed_to_others(folder: str) -> Iterator[str]:
+    """What in a folder of the system not every user may read."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                continue
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if not mode & (0o001 if stat.S_ISDIR(mode) else 0o004):
+                yield entry.path
+            elif stat.S_ISDIR(mode):
+                yield from _closed_to_others(entry.path)
+
+
+def _real(paths: Iterable[str]) -> tuple[str, ...]:
+    """The real paths of those that are there, outer ones alone."""
+    found = sorted({os.path.realpath(path) for path in paths if os.access(path, os.F_OK)} - {"/"})
+    outer: list[str] = []
+    for path in found:
+        if not outer or not is_within(path, outer[-1]):
+            outer.append(path)
+    return tuple(outer)
 
 
 def git_settings(home: str) -> bytes:
@@ -167,14 +205,8 @@ def _read_git_config(path: str, changed: int, size: int) -> str:
         return ""
 
 
-def sockets_of_others(covered: Sequence[str], shown: Sequence[str] = ()) -> list[str]:
-    """Real paths of sockets that are in use now and lie in none of the `covered` folders, or in one that is `shown`
-    again. They can be used even where their folder is read-only.
-    """
-
-    def is_away(path: str) -> bool:
-        return any(is_within(path, one) for one in covered) and not any(is_within(path, one) for one in shown)
-
+def sockets_in(folders: Sequence[str]) -> list[str]:
+    """Real paths of sockets in these folders that are in use now. They can be used even where they are read-only."""
     try:
         with open("/proc/net/unix", "rb", 0) as file:  # noqa: PTH123 - on every start
             text = file.read().decode(errors="surrogateescape")
@@ -182,15 +214,20 @@ def sockets_of_others(covered: Sequence[str], shown: Sequence[str] = ()) -> list
         return []
     found: dict[str, None] = {}
     for path in _SOCKET.findall(text):
-        if is_away(path):
-            continue
         real = os.path.realpath(path)
         with suppress(OSError):
-            if not is_away(real) and stat.S_ISSOCK(os.lstat(real).st_mode):
+            if any(is_within(real, one) for one in folders) and stat.S_ISSOCK(os.lstat(real).st_mode):
                 found[real] = None
         if len(found) >= _MOST_SOCKETS:
             break
     return list(found)
+
+
+def shown_by(profile: Profile) -> tuple[Places, tuple[str, ...]]:
+    """What a box shows of the machine, and besides it: the workspace and what was named."""
+    roots = tuple(os.path.realpath(root) for root in profile.writable)
+    places = system_places(roots, closed=profile.closed, emptied=profile.emptied)
+    return places, tuple(dict.fromkeys((*roots, *map(os.path.realpath, profile.readable))))
 
 
 def find_program(name: str, inside: Iterable[Path] = ()) -> str | None:

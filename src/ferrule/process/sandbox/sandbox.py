@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ferrule.process.profile import LayerMount, Profile
     from ferrule.process.sandbox.guarded import Sweep
+    from ferrule.process.sandbox.outside import Outside
     from ferrule.process.sandbox.proxy import Proxy
 
 
@@ -90,6 +91,7 @@ class Prepared:
         sweep: Sweep | None = None,
         proxy: Proxy | None = None,
         met: Callable[[], tuple[Denial, ...]] = tuple,
+        outside: Outside | None = None,
         closing: ExitStack | None = None,
         starting: ExitStack | None = None,
         forwarder: bytes | None = None,
@@ -100,6 +102,7 @@ class Prepared:
         self._sweep = sweep
         self._proxy = proxy
         self._met = met
+        self._outside = outside
         self._closing = closing or ExitStack()
         self._starting = starting or ExitStack()
 
@@ -118,7 +121,7 @@ class Prepared:
 
     def after_command(self) -> tuple[Denial, ...]:
         """Undo what happened to guarded places since it was prepared; tell of it, of hosts that were refused, and of
-        limits that were met.
+        limits that were met, and of what was written outside the workspace.
         """
         denials = self._sweep.end() if self._sweep is not None else ()
         hosts = self._proxy.take_denied() if self._proxy is not None else ()
@@ -131,7 +134,13 @@ class Prepared:
             )
             for host in hosts
         )
-        return (*denials, *refused, *self._met())
+        left = self._outside.left() if self._outside is not None else None
+        return (*denials, *refused, *self._met(), *((left,) if left is not None else ()))
+
+    @property
+    def private(self) -> str:
+        """The folder with what the command writes outside the workspace; empty without one."""
+        return self._outside.path if self._outside is not None else ""
 
     def release(self) -> None:
         """Let go of what the start alone needed."""

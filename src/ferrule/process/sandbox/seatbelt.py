@@ -21,7 +21,7 @@ from ferrule.process.sandbox.bubblewrap import guarded_roots, watch, writable_ro
 from ferrule.process.sandbox.denials import SandboxRefused, explain
 from ferrule.process.sandbox.guarded import Sweep
 from ferrule.process.sandbox.limits import limits_of
-from ferrule.process.sandbox.places import Places, system_places
+from ferrule.process.sandbox.places import Places, is_within, system_places
 from ferrule.process.sandbox.sandbox import Launch, Name, Prepared
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Seatbelt:
             sweep = Sweep(watched)
             sweep.begin()
             there = (Path(one.tree.root, path) for one in watched if one.found for path in one.found.marks)
-            places = system_places(closed=profile.closed, emptied=profile.emptied)
+            places = system_places(roots, closed=profile.closed, emptied=profile.emptied)
             rules = rules_for(replace(profile, guarded=(*profile.guarded, *there)), roots, private, places)
             launch = Launch(
                 ProgramWords().option("-p", rules).line(PROGRAM, CommandLine(arguments)),
@@ -76,6 +76,7 @@ def rules_for(profile: Profile, roots: Sequence[str], private: str, places: Plac
     hidden = [os.path.realpath(path) for path in profile.hidden]
     guarded = [os.path.realpath(path) for path in profile.guarded]
     shown = [os.path.realpath(path) for path in profile.readable]
+    shows_home = any(is_within(places.home, one) for one in (*shown, *roots))
     return "\n".join(
         [
             "(version 1)",
@@ -85,8 +86,11 @@ def rules_for(profile: Profile, roots: Sequence[str], private: str, places: Plac
             "(deny signal (target others))",
             "(allow signal (target same-sandbox))",
             "(deny file-write*)",
-            f"(deny file-read* {_below((places.home, *(places.folders if profile.closed else ())))})",
-            f"(allow file-read* {_below((*places.tools, *shown, private, *roots))})",
+            "(deny file-read-data)",  # names on the way to what is shown have to be found
+            '(allow file-read-data (literal "/"))',
+            f"(allow file-read* {_below((*places.system, *places.tools, *shown, private, *roots))})",
+            *([f"(deny file-read* {_below(unseen)})"] if (unseen := (*places.hidden, *places.emptied)) else []),
+            *([f"(deny file-read* {_below(places.secrets)})"] if shows_home and places.secrets else []),
             f"(allow file-write* {_below((private, *(() if profile.look else roots)))})",
             '(allow file-write* (literal "/dev/null") (literal "/dev/tty") (regex #"^/dev/fd/"))',
             *(f"(deny file-write* {_guarded(root)})" for root in roots),

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ferrule.process.owned_folders import OwnedFolder, remove_tree
+from ferrule.process.owned_folders import OwnedFolder, memory_folder, remove_tree
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.layers.reading import Layer, LayerChanges, folders_of, is_whiteout, look_at, mark_of, read_layers
 from ferrule.workspace.snapshots.changes import Node
@@ -42,6 +42,10 @@ class SessionLayer:
         self._lock = threading.Lock()
         self._owned = OwnedFolder(folder)
         self._folder = self._owned.path
+        # In memory where that can be: a folder for each of thousands takes long to make and to remove on a disk.
+        self._masks = OwnedFolder(memory_folder() or self._folder, prefix="ferrule-masks-")
+        self.masks = self._masks.path
+        """For layers that cover hidden files."""
         self._kept = [_Kept(root.path, self._folder / "session" / str(at)) for at, root in enumerate(paths.roots)]
         self._running: set[Path] = set()
         self._waiting: list[LayerChanges] = []
@@ -83,6 +87,7 @@ class SessionLayer:
     def close(self) -> None:
         """Remove everything, and let go of the folder."""
         with self._lock:
+            self._masks.close()
             self._owned.close()
             leave_no_fallback()
 
