@@ -9,9 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
-"""The options behind which `find` and `fd` have a command of their own."""
-
 
 def names(text: str) -> frozenset[str]:
     """Many names, written as running text."""
