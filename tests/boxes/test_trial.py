@@ -482,3 +482,28 @@ async def test_a_file_called_git_shows_no_folder_that_does_not_know_it(root: Pat
         assert "secret" not in (await at.bash(f"cat {keys}/key; git status")).llm_content
         (keys / "worktrees/x/gitdir").write_text(f"{root}/.git\n")
         assert "secret" not in (await at.bash(f"cat {keys}/key; git status")).llm_content
+
+
+@pytest.mark.parametrize("command", ["sudo ls", "rm -rf a.txt", "dd if=a.txt of=c", "mkfs.ext4 c", "chmod 777 a.txt"])
+async def test_s2_a_question_about_a_dangerous_command_warns(root: Path, command: str) -> None:
+    async with desk(root, "n") as at:
+        await at.bash(command)
+    assert [one.warning for one in at.asked] == ["This command is dangerous."]
+
+
+async def test_s2_it_warns_whatever_else_it_asks_about(root: Path) -> None:
+    """S2: also where a rule asks, where dangers need not, and where the program chose no policy."""
+    why = "Dangerous: it removes folders and everything in them, without asking."
+    async with desk(root, "n", dangerous="allow", ask=["Bash(rm *)"]) as at:
+        await at.bash("rm -rf a.txt")
+    assert [(one.warning, one.effects) for one in at.asked] == [(why, None)]
+    async with desk(root, "nn", dangerous="allow") as at:
+        await at.bash("rm -rf a.txt")
+        await at.bash("rm a.txt")
+    assert [one.warning for one in at.asked] == [why, None]
+    at = Desk(root, "nn")
+    runtime = Runtime(builtin_tools(), session=at.session, ask=at._ask)  # pyright: ignore[reportPrivateUsage]
+    await runtime.run("Bash", {"command": "rm -rf a.txt"})
+    await runtime.run("Bash", {"command": "rm a.txt"})
+    await at.session.close()
+    assert [one.warning for one in at.asked] == [why, None]

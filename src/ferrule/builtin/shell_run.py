@@ -79,7 +79,15 @@ def runs_command(command: str, folder: str | None, session: Session, *, stays: b
         touches=(writes("command", text), writes("shell", "main"), *WRITES_ANYTHING),
         signature=text,
         tentative=not stays and session.environment.sandbox.enabled,
+        caution=partial(_caution, text),
     )
+
+
+def _caution(text: str) -> str:
+    from ferrule.policy.commands.analyse import analyse
+    from ferrule.policy.commands.parts import warning_about
+
+    return warning_about(analyse(text).dangers)
 
 
 class CommandRun(TypedDict):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.phrases import joined, phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ferrule.core.access import Touch
     from ferrule.core.errors import ToolError
@@ -103,6 +103,9 @@ class CallInfo:
     each: tuple[str, ...] = ()
     """What the brackets of rules are matched against where a call is about several things, such as the recipients of a
     message: those that allow it must cover each, in any letter case, and one that denies or asks matches any."""
+    caution: Callable[[], str] | None = field(default=None, compare=False)
+    """Gives a whole sentence that the user should know before they approve the call, or nothing. Used where the policy
+    has no warning of its own."""
     asks_always: bool = False
     """Whether no mode and no rule for the whole tool lets it run: it asks unless rules cover `each`."""
 

@@ -255,11 +255,17 @@ def _offer(invocation: Invocation, policy: Policy, session: Session) -> Offer | 
 
 
 def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -> Question:
-    marked = [phrase("This tool is marked dangerous.")] if invocation.tool.dangerous else []
-    warnings = [*marked, decision.warning] if decision.warning else marked
     offer = offer or Offer("")
-    warning = joined(" ", warnings) if warnings else None
+    warning = warning_of(invocation, decision)
     return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules)
+
+
+def warning_of(invocation: Invocation, decision: Decision) -> str | None:
+    """What a question says besides its reason, wherever it is asked."""
+    marked = phrase("This tool is marked dangerous.") if invocation.tool.dangerous else ""
+    caution = invocation.info.caution
+    warning = decision.warning or (caution() if caution is not None else "")
+    return joined(" ", filter(None, (marked, warning))) or None
 
 
 _MANY = 500

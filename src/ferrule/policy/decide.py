@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, TENTATIVE, Mode, never_asked
 from ferrule.pipeline.stages import Decision, Verdict
+from ferrule.policy.commands.parts import warning_about
 from ferrule.policy.findings import Finding, Judgement, Lists, Request, Requests
 from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
 from ferrule.policy.sensitive import Guarded
@@ -143,7 +144,7 @@ class RulePolicy:
         from ferrule.policy.weigh import decide_effects
 
         decision = decide_effects(effects, Request(roots_of(session)), self._lists(session), self.mode)
-        return _warned(decision, session) if effects.runs_again else decision
+        return _warned(decision, self.requests.of(invocation, session), session, runs=effects.runs_again)
 
     def _lists(self, session: Session, extra: Iterable[Rule] = ()) -> Lists:
         allow = (self.allow, self._granted.get(session.id), RuleSet.of(extra))
@@ -187,7 +188,7 @@ class RulePolicy:
         judged = self._settled(invocation, request, lists, findings)
         if self.mode is Mode.DONT_ASK:
             return replace(judged, decision=never_asked(judged.decision))
-        return replace(judged, decision=_warned(judged.decision, session)) if request.commands else judged
+        return replace(judged, decision=_warned(judged.decision, request, session)) if request.commands else judged
 
     def _settled(self, invocation: Invocation, request: Request, lists: Lists, findings: list[Finding]) -> Judgement:
         def settle(decision: Decision, by: Rule | None = None, *, can_be_always: bool = True) -> Judgement:
@@ -289,17 +290,23 @@ class RulePolicy:
             granted.add(rule)
 
 
-def _warned(decision: Decision, session: Session) -> Decision:
-    """Say of a command that a user is asked to run which names may not mean what its words say."""
-    tainted = sorted(session.command_names.tainted)
-    if decision.verdict is not Verdict.ASK or not tainted:
+def _warned(decision: Decision, request: Request, session: Session, *, runs: bool = True) -> Decision:
+    """Say of commands that a user is asked about what is dangerous in them, and which names may not mean what their
+    words say where they are still to run.
+    """
+    if decision.verdict is not Verdict.ASK:
         return decision
-    names = ", ".join(f"`{name}`" for name in tainted[:_MOST_NAMED]) + (" …" if len(tainted) > _MOST_NAMED else "")
-    warning = phrase(
-        "An unapproved command changed {names} in this shell, so the command may not do what it says.",
-        names=names,
-    )
-    return replace(decision, warning=warning)
+    dangers = (danger for analysis in request.commands for danger in analysis.dangers)
+    warnings = [warning_about(dangers, decision.reason)]
+    if runs and request.commands and (tainted := sorted(session.command_names.tainted)):
+        names = ", ".join(f"`{name}`" for name in tainted[:_MOST_NAMED]) + (" …" if len(tainted) > _MOST_NAMED else "")
+        warnings.append(
+            phrase(
+                "An unapproved command changed {names} in this shell, so the command may not do what it says.",
+                names=names,
+            )
+        )
+    return replace(decision, warning=joined(" ", filter(None, warnings)))
 
 
 def _in_doubt(request: Request, lists: Lists, *, tried: bool) -> bool:

@@ -19,7 +19,7 @@ from sqlalchemy import delete, insert, select, update
 from ferrule.core.errors import ErrorKind
 from ferrule.core.shown_text import cut_counted
 from ferrule.pipeline.cleaning import clean_text, relative_paths
-from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.pipeline.confirm import Answer, Choice, warning_of
 from ferrule.plugins.drafts import DRAFT_TOOL
 from ferrule.records.redact import redact_text
 from ferrule.records.row import content_of
@@ -445,10 +445,6 @@ def question_of(
 ) -> dict[str, Any]:
     """The question of a call that has not begun."""
     offer = policy.offer(invocation, session)
-    warnings = ["This tool is marked dangerous."] if invocation.tool.dangerous else []
-    if decision.warning:
-        warnings.append(decision.warning)
+    warning = warning_of(invocation, decision)
     always = (offer.rule, offer.rules, offer.covers, offer.not_covers) if offer is not None else ("", (), "", "")
-    return said_in_question(
-        session.workspace, invocation.summary, decision.reason, " ".join(warnings), always, None, preview
-    )
+    return said_in_question(session.workspace, invocation.summary, decision.reason, warning, always, None, preview)

@@ -14,11 +14,11 @@ from ferrule.policy.commands.analyse import analyse
 from ferrule.policy.commands.find_words import deletes, started_by_find
 from ferrule.policy.commands.parts import Guess
 
-_WORDS = (
-    "-delete -delete -exec -execdir -ok -okdir ; ; + {} ./said . a -a -o ! ( ) , -name -iname -newer -newermt -newerXY -type"
-    " f -mtime 1 -printf -fprint -fprintf -fls -depth -d 1 -maxdepth -prune -print -L -P -H -D tree -O3 -- -f -files0-from"
-    " -regextype -perm -size -samefile -quit -nonsense -noop --delete delete -not -daystart -anewer -context -used"
-)
+_WORDS = """
+    -delete -delete -exec -execdir -ok -okdir ; ; + {} ./said . a -a -o ! ( ) , -name -iname -newer -newermt -newerXY
+    -type f -mtime 1 -printf -fprint -fprintf -fls -depth -d 1 -maxdepth -prune -print -L -P -H -D tree -O3 -- -f
+    -files0-from -regextype -perm -size -samefile -quit -nonsense -noop --delete delete -not -daystart -anewer -context
+"""
 
 
 def _real_find(arguments: list[str], folder: Path) -> list[str]:

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ferrule.core.phrases import joined, phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def names(text: str) -> frozenset[str]:
@@ -91,6 +97,15 @@ class Danger:
 
     part: str
     why: str
+
+
+def warning_about(dangers: Iterable[Danger], reason: str = "") -> str:
+    """What a user is told about a dangerous command besides the reason of the question; empty where there is none."""
+    why = dict.fromkeys(danger.why for danger in dangers)
+    if not why:
+        return ""
+    unsaid = [one for one in why if one not in reason]
+    return phrase("Dangerous: {why}.", why=joined("; ", unsaid)) if unsaid else phrase("This command is dangerous.")
 
 
 @dataclass(slots=True, frozen=True)
