@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from ferrule.core.call import Approval
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError, out_of_resources
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.shown_text import disguises
 from ferrule.core.turns import Turns
 from ferrule.pipeline.authorise import JudgesEffects, denied, tried_or_asked
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from contextlib import AbstractAsyncContextManager
 
     from ferrule.core.call import Effects
@@ -83,6 +85,17 @@ class Question:
     @property
     def summary(self) -> str:
         return self.invocation.summary
+
+    @property
+    def disguises(self) -> list[str]:
+        """What in the call and in the names of files is not what it looks like, in words."""
+        return disguised_in(self.summary, (one.shown for one in self.effects.files) if self.effects else ())
+
+
+def disguised_in(summary: str, names: Iterable[str]) -> list[str]:
+    """What in a call and in the names of files that it changes is not what it looks like, in words."""
+    misleads = any("\\u{" in name or (not name.isascii() and disguises(name)) for name in names)
+    return [*disguises(summary), *(["misleading characters in file names"] if misleads else [])]
 
 
 @runtime_checkable

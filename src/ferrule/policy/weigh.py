@@ -54,8 +54,8 @@ def decide_effects(effects: Effects, request: Request, lists: Lists, mode: Mode)
 def _weigh_file(effect: FileEffect, request: Request, lists: Lists) -> Iterator[Finding]:
     """What the rules say of the path, and of the one that it was renamed from."""
     paths = [os.path.normpath(effect.path)]
-    if effect.action == "rename" and effect.detail:
-        paths.append(os.path.normpath(os.path.join(request.roots[0], effect.detail.removeprefix("from "))))  # noqa: PTH118
+    if effect.source:
+        paths.append(os.path.normpath(effect.source))
     for path in paths:
         finding = weigh_path(path, request, lists, write=True)
         if finding.denied is None and effect.node == "folder" and effect.action in ("delete", "rename"):
@@ -141,9 +141,8 @@ def _leads_out(effect: FileEffect, request: Request) -> bool:
     """Whether it makes a link to somewhere outside the workspace."""
     if effect.node != "link" or effect.action == "delete":
         return False
-    target = effect.detail.rpartition("-> ")[2]
-    place = os.path.normpath(os.path.join(os.path.dirname(effect.path), target))  # noqa: PTH118, PTH120 - text
-    return not target or not inside(place, request.roots)
+    place = os.path.normpath(os.path.join(os.path.dirname(effect.path), effect.target))  # noqa: PTH118, PTH120 - text
+    return not effect.target or not inside(place, request.roots)
 
 
 # Weighs a command part by part: which rules are about it, and whether each part may run for real.

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
+    from ferrule.core.call import Effects
     from ferrule.core.context import Session
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Decision
@@ -124,7 +125,7 @@ class CallApprovals:
         if live.answer is not None and own and live.answer_for == hash_arguments(invocation):
             answer, live.answer = live.answer, None
             return answer
-        effects = question.effects.as_data() if question.effects is not None else None
+        effects = _all_effects(question.effects) if question.effects is not None else None
         assert invocation.session is not None  # noqa: S101 - it is about to run in it
         asked = said_in_question(
             invocation.session.workspace,
@@ -415,6 +416,11 @@ def answer_of(row: Row[Any]) -> Answer:
     if row.status == "cancelled":
         return Answer(Choice.NO, "the call was cancelled")
     return Answer(Choice.NO, "nobody decided in time")
+
+
+def _all_effects(effects: Effects) -> dict[str, Any]:
+    """All that an approval would apply: in a few lines, and every file of it."""
+    return {**effects.as_data(most=None), "lines": effects.lines(), "folded": effects.folded()}
 
 
 def said_in_question(
