@@ -378,8 +378,8 @@ def change_lines(preview: str) -> list[str]:
 def message_of(question: ShownQuestion, change: Sequence[str] = ()) -> str:
     """Everything the user needs to decide. A call's lines are indented: none can pass for ours."""
     lines = [f"{shown(question.reason)}:", *(f"  {line}" for line in shown(question.summary).split("\n"))]
-    lines += change
     lines += [f"  - {shown_row(line)}" for line in question.effects]
+    lines += change
     if question.disguised:
         lines.append(f"Warning: it contains {', '.join(question.disguised)}")
     if question.warning:
