@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from tests.policy.stand_in import invoke
-
 from ferrule import Session
 from ferrule.acp_server.updates import asked
 from ferrule.builtin.bash import bash
 from ferrule.core.call import Effects, FileEffect
 from ferrule.pipeline.confirm import Question
+from tests.policy.stand_in import invoke
 
 
 def test_an_editor_gets_every_file_with_the_only_deletion_first(tmp_path: Path) -> None:
