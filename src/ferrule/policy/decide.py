@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, TENTATIVE, Mode, never_asked
 from ferrule.pipeline.stages import Decision, Verdict
-from ferrule.policy.commands.parts import warning_about
+from ferrule.policy.commands.parts import OF_GUARDED, warning_about
 from ferrule.policy.findings import Finding, Judgement, Lists, Request, Requests
 from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
 from ferrule.policy.sensitive import Guarded
@@ -52,6 +52,9 @@ class Doubts(Protocol):
 
 
 _MOST_NAMED = 5
+_STAYS = phrase(
+    "What is guarded stays as it is, even once this is approved: only a command in the foreground can change it."
+)
 _TRIED_IN_PLAN = Decision(
     Verdict.ALLOW, phrase("mode plan tries commands and keeps none of their changes"), tentative=True
 )
@@ -185,16 +188,29 @@ class RulePolicy:
                     one.leave = phrase("`{rule}` is always allowed in this session", rule=word)
         if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
             findings[0].leave, findings[0].rule, findings[0].need = "", None, why
-        judged = self._settled(invocation, request, lists, findings)
+        judged = self._settled(invocation, session, request, lists, findings)
         if self.mode is Mode.DONT_ASK:
             return replace(judged, decision=never_asked(judged.decision))
         return replace(judged, decision=_warned(judged.decision, request, session)) if request.commands else judged
 
-    def _settled(self, invocation: Invocation, request: Request, lists: Lists, findings: list[Finding]) -> Judgement:
+    def _settled(
+        self, invocation: Invocation, session: Session, request: Request, lists: Lists, findings: list[Finding]
+    ) -> Judgement:
+        tool = invocation.tool
+        can_be_tried = bool(request.commands) and invocation.info.tentative
+        dangers = [danger for analysis in request.commands for danger in analysis.dangers]
+        # No box opens a guarded place, so what is aimed at one is tried even once it is approved: the user is then
+        # asked about the very change, and a yes makes it.
+        aims = any(one.guarded for one in findings) or any(one.why in OF_GUARDED for one in dangers)
+
         def settle(decision: Decision, by: Rule | None = None, *, can_be_always: bool = True) -> Judgement:
+            if aims and request.commands and decision.verdict is Verdict.ASK:
+                boxed = session.environment.sandbox.enabled
+                decision = replace(
+                    decision, tentative=can_be_tried, warning=_STAYS if boxed and not can_be_tried else ""
+                )
             return Judgement(decision, request, findings, by, can_be_always)
 
-        tool = invocation.tool
         if denied := next((finding for finding in findings if finding.denied), None):
             rule = denied.denied
             assert rule is not None  # noqa: S101 - just looked for
@@ -213,13 +229,16 @@ class RulePolicy:
                     rule=rule.words,
                 )
             return settle(Decision(Verdict.DENY, reason, rule.text), rule, can_be_always=False)
-        can_be_tried = bool(request.commands) and invocation.info.tentative
         if self.mode is Mode.PLAN and not can_be_tried:
             writes = request.commands or request.writes or request.writes_else
             if writes or not tool.read_only:
                 return settle(PLAN, can_be_always=False)
-        dangers = [danger for analysis in request.commands for danger in analysis.dangers]
         if dangers and self._dangers_ask:
+            if aims and can_be_tried and self.mode is not Mode.PLAN:
+                from ferrule.policy.weigh import changes_guarded_alone
+
+                if changes_guarded_alone(request, lists):
+                    return settle(TENTATIVE, can_be_always=False)
             listed = [phrase("`{part}` is dangerous: {why}", part=danger.part, why=danger.why) for danger in dangers]
             reason = joined("; ", dict.fromkeys(listed))
             return settle(self._asked_in_plan(Decision(Verdict.ASK, reason), request), can_be_always=False)
@@ -297,7 +316,7 @@ def _warned(decision: Decision, request: Request, session: Session, *, runs: boo
     if decision.verdict is not Verdict.ASK:
         return decision
     dangers = (danger for analysis in request.commands for danger in analysis.dangers)
-    warnings = [warning_about(dangers, decision.reason)]
+    warnings = [warning_about(dangers, decision.reason), decision.warning]
     if runs and request.commands and (tainted := sorted(session.command_names.tainted)):
         names = ", ".join(f"`{name}`" for name in tainted[:_MOST_NAMED]) + (" …" if len(tainted) > _MOST_NAMED else "")
         warnings.append(

@@ -13,7 +13,8 @@ from ferrule.core.access import OF_GIT
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import BYPASS, Decision, Mode, Verdict, by_kind, never_asked
-from ferrule.policy.commands.parts import Guess
+from ferrule.policy.commands.dangers import danger_of_writing, dangers_of
+from ferrule.policy.commands.parts import OF_GUARDED, PRINTERS, STARTS_WITH_GIT, Guess
 from ferrule.policy.findings import Finding, inside, weigh_path
 from ferrule.policy.rules import FETCH, About
 
@@ -158,6 +159,8 @@ _PATTERN_FIRST = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", 
 _MOST_MATCHES = 500
 _REMOVERS = frozenset({"rm", "rmdir", "mv", "shred", "unlink"})
 _WRITERS = _REMOVERS | {"tee", "touch", "mkdir", "cp", "ln", "install", "truncate", "chmod", "chown", "rsync", "sed"}
+# What these write is said by their words, and they start nothing.
+_PLAINLY_WRITES = _WRITERS | PRINTERS
 
 
 @dataclass(slots=True, frozen=True)
@@ -314,6 +317,30 @@ def real_path(path: str) -> str:
         return os.path.realpath(path)
     except OSError:
         return path
+
+
+def changes_guarded_alone(request: Request, lists: Lists) -> bool:
+    """Whether all that is dangerous in commands surely is that they write guarded places of the workspace."""
+    for analysis in request.commands:
+        if analysis.unclear or any(danger.why not in OF_GUARDED for danger in analysis.dangers):
+            return False
+        for part in analysis.parts:
+            if not part.known or part.wrappers or part.program not in _PLAINLY_WRITES:
+                return False
+            if STARTS_WITH_GIT in dangers_of([*part.words]) and not _configures_here(part):
+                return False
+            named = [word for word in (*part.words[1:], *part.writes) if danger_of_writing(word.rpartition("=")[2])]
+            for path in (real_path(place) for word in named for place in _placed(word, request)):
+                if not inside(path, request.roots) or not lists.guarded.asking(path, request.roots, write=True):
+                    return False
+    return True
+
+
+def _configures_here(part: Part) -> bool:
+    """Whether it is `git config` for the repository that it is run in."""
+    return part.words[1:2] == ("config",) and all(
+        word in ("--add", "--local", "--replace-all", "set") or not word.startswith("-") for word in part.words[2:]
+    )
 
 
 def _placed(word: str, request: Request) -> list[str]:

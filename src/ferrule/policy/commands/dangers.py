@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.carried import is_filled_in
 from ferrule.policy.commands.find_words import deletes, started_by_find
-from ferrule.policy.commands.parts import Guess, likely_name, names
+from ferrule.policy.commands.parts import (
+    OF_GIT_ITSELF,
+    RUNS_ITSELF,
+    SETTINGS,
+    STARTS_SHELL,
+    STARTS_WITH_GIT,
+    Guess,
+    likely_name,
+    names,
+)
 from ferrule.policy.commands.wrappers import SHELLS
 
 if TYPE_CHECKING:
@@ -78,7 +87,7 @@ def _git(arguments: list[str]) -> Iterator[str]:
         at += 2 if arguments[at] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env") else 1
         set_to = "".join(arguments[at - 1 : at]) if arguments[at - 2] == "-c" else ""
         if _SETS_PROGRAM.match(set_to) and set_to.partition("=")[2] not in ("", "cat", "less", "true", ":"):
-            yield phrase("it sets a program that git starts by itself")
+            yield STARTS_WITH_GIT
     verb, rest = (arguments[at], arguments[at + 1 :]) if at < len(arguments) else ("", [])
     rest = _without_values(rest, _GIT_VALUES.get(verb, ()))
     letters = {letter for word in rest if re.match(r"-[^-]", word) for letter in word[1:]}
@@ -125,7 +134,7 @@ def _git(arguments: list[str]) -> Iterator[str]:
     elif verb == "config" and not given("--get", "--get-all", "--get-regexp", "--list", "--unset"):
         names = [word for word in rest if not word.startswith("-") and word not in ("set", "get", "list")]
         if len(names) > 1 and _STARTS_PROGRAM.fullmatch(names[0]):
-            yield phrase("it sets a program that git starts by itself")
+            yield STARTS_WITH_GIT
     if any(word.startswith("ext::") for word in rest):
         yield phrase("an `ext::` address runs a command")
     if given("--upload-pack", "--receive-pack") or (verb in ("clone", "ls-remote") and "u" in letters):
@@ -253,22 +262,22 @@ _PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = (
             r"|netrc|n?vimrc|exrc|tmux\.conf|screenrc|envrc|gdbinit|lldbinit|pythonrc(\.py)?|Rprofile|psqlrc|wgetrc"
             r"|curlrc|mailcap|forward|rhosts|gemrc|pythonstartup)"
         ),
-        phrase("it changes what runs when a shell or program starts"),
+        STARTS_SHELL,
     ),
     (
         re.compile(r"(.*/)?\.git/(hooks(/.*)?|config|info/attributes|modules/.*/(hooks/.*|config))"),
-        phrase("it changes what git runs by itself"),
+        OF_GIT_ITSELF,
     ),
     (
         re.compile(
             r"(.*/)?\.config/(autostart|systemd|fish|git|environment\.d|nvim|pip|kitty)(/.*)?"
             r"|.*/Library/Launch(Agents|Daemons)/.*"
         ),
-        phrase("it changes what runs by itself"),
+        RUNS_ITSELF,
     ),
     (
         re.compile(r"(.*/)?\.(vscode|idea|claude|cursor|ferrule|gemini|codex|husky)/.*|(.*/)?\.mcp\.json"),
-        phrase("it changes settings that decide what runs"),
+        SETTINGS,
     ),
     (
         re.compile(r"/var/spool/cron.*|(.*/)?crontab|(.*/)?authorized_keys|(.*/)?sudoers(\.d/.*)?"),

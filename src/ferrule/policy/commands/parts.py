@@ -99,6 +99,15 @@ class Danger:
     why: str
 
 
+STARTS_SHELL = phrase("it changes what runs when a shell or program starts")
+OF_GIT_ITSELF = phrase("it changes what git runs by itself")
+STARTS_WITH_GIT = phrase("it sets a program that git starts by itself")
+RUNS_ITSELF = phrase("it changes what runs by itself")
+SETTINGS = phrase("it changes settings that decide what runs")
+OF_GUARDED = frozenset({STARTS_SHELL, OF_GIT_ITSELF, STARTS_WITH_GIT, RUNS_ITSELF, SETTINGS})
+"""Why it is dangerous to write the guarded places of a workspace. A box holds such a change back, to be asked about."""
+
+
 def warning_about(dangers: Iterable[Danger], reason: str = "") -> str:
     """What a user is told about a dangerous command besides the reason of the question; empty where there is none."""
     why = dict.fromkeys(danger.why for danger in dangers)

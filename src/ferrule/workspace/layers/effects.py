@@ -310,6 +310,11 @@ def apply_layer(files: Files, changes: Sequence[LayerChange], origin: Origin | N
     return applied.make(origin)
 
 
+def require_applicable(files: Files, changes: Sequence[LayerChange]) -> None:
+    """Raise `PathError` for what no approval could put into the workspace; what rules say of it is not looked at."""
+    _Application(files, changes).check(rules=False)
+
+
 class _Application:
     def __init__(self, files: Files, changes: Sequence[LayerChange]) -> None:
         self._files, self._changes = files, changes
@@ -317,7 +322,7 @@ class _Application:
         named = {str(one.path) for one in changes}
         self._git = GitFolders(lambda path: path in named or os.path.lexists(path))
 
-    def check(self) -> None:
+    def check(self, *, rules: bool = True) -> None:
         """Refuse what can never be made, whatever the workspace holds."""
         roots = {root.path: root for root in self._files.paths.roots}
         for one in self._changes:
@@ -327,7 +332,8 @@ class _Application:
                 raise self._files.paths.outside(shown)
             if root.read_only:
                 raise only_read(shown)
-            self._files.paths.kept.require_write(one.path, shown)
+            if rules:
+                self._files.paths.kept.require_write(one.path, shown)
             if one.special:
                 raise PathError(
                     "special",
