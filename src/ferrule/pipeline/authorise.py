@@ -122,7 +122,7 @@ def authorise(call: Call, policy: Policy) -> Verdict:
         require_context(tool, session)
     decided = call.decided  # a hook may have changed the call since
     decision = decided[1] if decided is not None and decided[0] is invocation else policy.decide(invocation, session)
-    if decision.tentative:
+    if decision.tentative or decision.tried:
         decision = tried_or_asked(decision, invocation)
     call.decision, record = decision, call.record
     record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
@@ -148,9 +148,11 @@ def denied(tool: Tool[Any], decision: Decision) -> StoppedError:
 
 def tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
     """What a policy says of a call: one that may only be tried, and cannot be, asks."""
-    if decision.tentative and not (invocation.info.tentative and invocation.tool.wants_context):
-        return replace(decision, verdict=Verdict.ASK, tentative=False)
-    return decision
+    if invocation.info.tentative and invocation.tool.wants_context:
+        return decision
+    return (
+        replace(decision, verdict=Verdict.ASK, tentative=False) if decision.tentative else replace(decision, tried="")
+    )
 
 
 def require_context(tool: Tool[Any], session: Session) -> None:

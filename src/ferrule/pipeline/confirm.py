@@ -137,6 +137,8 @@ async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
     if asking.asker is None:
         await foreseen(call.invocation, call.session)  # what must fail anyway says so, and not that approval is missing
         raise _nobody_to_ask(call, policy)
+    if call.decision.tried == "first":
+        return
     record, began = call.record, perf_counter()
     try:
         with call.parent.asking_person() if call.parent is not None else nullcontext():

@@ -201,14 +201,18 @@ class RulePolicy:
         dangers = [danger for analysis in request.commands for danger in analysis.dangers]
         # No box opens a guarded place, so what is aimed at one is tried even once it is approved: the user is then
         # asked about the very change, and a yes makes it.
-        aims = any(one.guarded for one in findings) or any(one.why in OF_GUARDED for one in dangers)
+        aims = False
+        if request.commands and (any(one.guarded for one in findings) or any(one.why in OF_GUARDED for one in dangers)):
+            from ferrule.policy.weigh import aims_at_guarded
+
+            aims = aims_at_guarded(request, lists)
 
         def settle(decision: Decision, by: Rule | None = None, *, can_be_always: bool = True) -> Judgement:
-            if aims and request.commands and decision.verdict is Verdict.ASK:
-                boxed = session.environment.sandbox.enabled
-                decision = replace(
-                    decision, tentative=can_be_tried, warning=_STAYS if boxed and not can_be_tried else ""
-                )
+            if aims and decision.verdict is Verdict.ASK:
+                if can_be_tried:
+                    decision = replace(decision, tried=decision.tried or "approved")
+                elif session.environment.sandbox.enabled:
+                    decision = replace(decision, warning=_STAYS)
             return Judgement(decision, request, findings, by, can_be_always)
 
         if denied := next((finding for finding in findings if finding.denied), None):
@@ -234,14 +238,14 @@ class RulePolicy:
             if writes or not tool.read_only:
                 return settle(PLAN, can_be_always=False)
         if dangers and self._dangers_ask:
-            if aims and can_be_tried and self.mode is not Mode.PLAN:
-                from ferrule.policy.weigh import changes_guarded_alone
-
-                if changes_guarded_alone(request, lists):
-                    return settle(TENTATIVE, can_be_always=False)
             listed = [phrase("`{part}` is dangerous: {why}", part=danger.part, why=danger.why) for danger in dangers]
-            reason = joined("; ", dict.fromkeys(listed))
-            return settle(self._asked_in_plan(Decision(Verdict.ASK, reason), request), can_be_always=False)
+            decision = Decision(Verdict.ASK, joined("; ", dict.fromkeys(listed)))
+            if aims and can_be_tried:
+                from ferrule.policy.weigh import aims_at_guarded
+
+                if aims_at_guarded(request, lists, alone=True):
+                    decision = replace(decision, tried="first")
+            return settle(self._asked_in_plan(decision, request), can_be_always=False)
         if asked := next((finding for finding in findings if finding.asked), None):
             rule = asked.asked
             assert rule is not None  # noqa: S101 - just looked for

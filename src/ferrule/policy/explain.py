@@ -95,7 +95,7 @@ def _box(judged: Judgement) -> tuple[str, str]:
     decision = judged.decision
     if not judged.request.commands or decision.verdict is Verdict.DENY:
         return "", ""
-    if decision.tentative:
+    if decision.tentative or decision.tried:
         return "look", phrase(
             "It is tried in the look box: no network, no secret files, and its changes are held back until approved."
         )

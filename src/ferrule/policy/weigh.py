@@ -319,21 +319,31 @@ def real_path(path: str) -> str:
         return path
 
 
-def changes_guarded_alone(request: Request, lists: Lists) -> bool:
-    """Whether all that is dangerous in commands surely is that they write guarded places of the workspace."""
+def aims_at_guarded(request: Request, lists: Lists, *, alone: bool = False) -> bool:
+    """Whether commands say that they write guarded places of the workspace; `alone`, if surely nothing else about them
+    is dangerous.
+    """
+    aims = False
     for analysis in request.commands:
-        if analysis.unclear or any(danger.why not in OF_GUARDED for danger in analysis.dangers):
+        if alone and (analysis.unclear or any(danger.why not in OF_GUARDED for danger in analysis.dangers)):
             return False
         for part in analysis.parts:
-            if not part.known or part.wrappers or part.program not in _PLAINLY_WRITES:
+            known = part.known and not part.wrappers and not any(isinstance(word, Guess) for word in part.writes)
+            if alone and not (known and part.program in _PLAINLY_WRITES):
                 return False
-            if STARTS_WITH_GIT in dangers_of([*part.words]) and not _configures_here(part):
-                return False
-            named = [word for word in (*part.words[1:], *part.writes) if danger_of_writing(word.rpartition("=")[2])]
-            for path in (real_path(place) for word in named for place in _placed(word, request)):
-                if not inside(path, request.roots) or not lists.guarded.asking(path, request.roots, write=True):
+            if part.program == "git" and STARTS_WITH_GIT in dangers_of([*part.words]):
+                if alone and not _configures_here(part):
                     return False
-    return True
+                aims = aims or _configures_here(part)
+            words = [word.rpartition("=")[2] for word in part.words[1:]]
+            operands = [word for word in words if part.program in _WRITERS or danger_of_writing(word)]
+            for word in (*operands, *part.writes):
+                for path in map(real_path, _placed(word, request)):
+                    guarded = inside(path, request.roots) and lists.guarded.asking(path, request.roots, write=True)
+                    if alone and not guarded and danger_of_writing(word):
+                        return False
+                    aims = aims or bool(guarded)
+    return aims
 
 
 def _configures_here(part: Part) -> bool:
