@@ -101,8 +101,8 @@ async def test_what_changed_something_asks_with_exactly_that(root: Path) -> None
     (question,) = at.asked
     assert question.effects is not None
     assert question.effects.lines() == [
-        "change a.txt (+1 -1)",
         "delete b.txt (+0 -1)",
+        "change a.txt (+1 -1)",
         "create c.txt (+1 -0) (0755)",
     ]
     assert "-two\n+2\n" in question.effects.diff
@@ -481,3 +481,90 @@ async def test_a_file_called_git_shows_no_folder_that_does_not_know_it(root: Pat
         assert "secret" not in (await at.bash(f"cat {keys}/key; git status")).llm_content
         (keys / "worktrees/x/gitdir").write_text(f"{root}/.git\n")
         assert "secret" not in (await at.bash(f"cat {keys}/key; git status")).llm_content
+
+
+@pytest.mark.parametrize("command", ["sudo ls", "rm -rf a.txt", "dd if=a.txt of=c", "mkfs.ext4 c", "chmod 777 a.txt"])
+async def test_s2_a_question_about_a_dangerous_command_warns(root: Path, command: str) -> None:
+    async with desk(root, "n") as at:
+        await at.bash(command)
+    assert [one.warning for one in at.asked] == ["This command is dangerous."]
+
+
+async def test_s2_it_warns_whatever_else_it_asks_about(root: Path) -> None:
+    """S2: also where a rule asks, where dangers need not, and where the program chose no policy."""
+    why = "Dangerous: it removes folders and everything in them, without asking."
+    async with desk(root, "n", dangerous="allow", ask=["Bash(rm *)"]) as at:
+        await at.bash("rm -rf a.txt")
+    assert [(one.warning, one.effects) for one in at.asked] == [(why, None)]
+    async with desk(root, "nn", dangerous="allow") as at:
+        await at.bash("rm -rf a.txt")
+        await at.bash("rm a.txt")
+    assert [one.warning for one in at.asked] == [why, None]
+    at = Desk(root, "nn")
+    runtime = Runtime(builtin_tools(), session=at.session, ask=at._ask)  # pyright: ignore[reportPrivateUsage]
+    await runtime.run("Bash", {"command": "rm -rf a.txt"})
+    await runtime.run("Bash", {"command": "rm a.txt"})
+    await at.session.close()
+    assert [one.warning for one in at.asked] == [why, None]
+
+
+GUARDED = {
+    ".envrc": "echo new > .envrc",
+    "sub/.envrc": "mkdir -p sub; cd sub; echo new > .envrc",
+    ".git/hooks/x": "mkdir -p .git/hooks; printf 'new\\n' | tee .git/hooks/x",
+    ".vscode/settings.json": "mkdir -p .vscode && echo new > .vscode/settings.json",
+    ".mcp.json": "sed -i s/one/new/ a.txt; cp a.txt .mcp.json",
+    ".husky/pre-commit": "mkdir .husky; sh -c 'echo new > .husky/pre-commit'",
+    "alias": "git config alias.x new",
+}
+
+
+@pytest.mark.parametrize("mode", ["default", "accept-edits", "bypass"])
+@pytest.mark.parametrize("place", GUARDED)
+@pytest.mark.slow
+async def test_p4_what_is_guarded_is_changed_once_that_is_approved(root: Path, place: str, mode: str) -> None:
+    """P4, S2: the question is about the very change, and a yes makes it; a no leaves it."""
+    file = root / (".git/config" if place == "alias" else place)
+    before = tree(root)
+    async with desk(root, "nn", mode=mode) as at:
+        await at.bash(GUARDED[place])
+    assert tree(root) == before
+    async with desk(root, "yy", mode=mode) as at:
+        result = await at.bash(GUARDED[place])
+    assert result.success
+    assert "new" in file.read_text()
+    asked = at.asked[-1]
+    assert asked.effects is not None
+    assert str(file) in [one.path for one in asked.effects.files]
+
+
+async def test_p4_a_question_says_beforehand_what_a_yes_cannot_change(root: Path) -> None:
+    """P4: a pipe cannot be kept, so a yes runs the command for real, where guarded places stay as they are."""
+    (root / ".envrc").write_text("old")
+    async with desk(root, "yy") as at:
+        await at.bash("mkfifo p; echo x > .envrc")
+        assert at.asked[-1].effects is not None
+        assert any("does not change what is guarded: `.envrc`" in line for line in at.asked[-1].effects.lines())
+    assert (root / ".envrc").read_text() == "old"
+    async with desk(root, "n") as at:
+        await at.bash("echo x > .envrc", run_in_background=True)
+    assert "What is guarded stays as it is, even once this is approved" in (at.asked[0].warning or "")
+
+
+async def test_p4_what_no_approval_can_keep_asks_nobody(root: Path) -> None:
+    os.link(root / "a.txt", root / "other")
+    async with desk(root, "y") as at:
+        result = await at.bash("echo more >> a.txt")
+    assert (at.asked, result.success) == ([], False)
+    assert "hard links" in result.llm_content
+
+
+async def test_p4_what_git_ignores_is_named_where_it_is_kept_too(root: Path) -> None:
+    async with desk(root, "y") as at:
+        at.session.environment = replace(
+            at.session.environment, sandbox=replace(at.session.environment.sandbox, ignored="keep")
+        )
+        await at.bash("echo > new; mkdir build; echo > build/out")
+    assert at.asked[0].effects is not None
+    assert {one.shown for one in at.asked[0].effects.files} >= {"new", "build/out"}
+    assert (root / "build/out").exists()

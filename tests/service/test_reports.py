@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ferrule import ToolContext, tool
 from ferrule.app.settings import PermissionSettings
+from ferrule.panel.words import templates
 from ferrule.tools import builtin_tools
 from tests.service.serving import TOOLS, running, started
 
@@ -114,6 +117,40 @@ async def test_rules_are_tried_on_a_call_and_nothing_runs(store: str, tmp_path: 
             assert (await http.post("/v1/rules/test", json=body)).status_code == status
         assert started == []
         assert (await admin.calls()).calls == []
+
+
+@pytest.mark.slow
+async def test_an_approval_names_every_file_that_a_command_changed(store: str, tmp_path: Path) -> None:
+    """P4: the only deletion first, a list of approvals stays short, and one approval by itself has all."""
+    tools = tuple(one for one in builtin_tools() if one.name in ("Write", "Bash"))
+    async with running(store, tmp_path, tools=tools) as service:
+        admin, http = await service.client(), await service.http()
+        asked: dict[str, Any] = {"tool": "Write", "arguments": {"file_path": "zzz", "content": "precious"}}
+        await http.post("/v1/calls", json=asked, headers={"Prefer": "respond-async"})
+        (first,) = await admin.approvals()
+        await admin.approve(first)
+        many = "mkdir out; for i in $(seq -w 1 300); do echo > out/$i; done; rm zzz; : > 'p\u0430y'; chmod 600 out/007"
+        while not [*(tmp_path / "workspaces").rglob("zzz")]:
+            await asyncio.sleep(0.05)
+        asked = {"tool": "Bash", "arguments": {"command": many}}
+        await http.post("/v1/calls", json=asked, headers={"Prefer": "respond-async"})
+        while not (found := [one for one in await admin.approvals() if one.tool == "Bash"]):
+            await asyncio.sleep(0.05)
+        listed, whole = found[0].effects, (await admin.approval(found[0].id)).effects
+    summed = ["delete zzz (+0 -1)", "create p\\u{430}y", "create 300 files in out/: 001, 002, 003, …"]
+    assert listed["lines"] == whole["lines"] == summed
+    assert len(listed["files"]) + listed["more_files"] == len(whole["files"]) == 302
+    assert [one["path"] for one in whole["files"]] == ["zzz", "p\\u{430}y", *(f"out/{at:03}" for at in range(1, 301))]
+    assert listed["files"][0] == {"action": "delete", "path": "zzz", "node": "file"}
+    for effects in (listed, whole):
+        page = templates("en").from_string(
+            "{% from 'parts.html' import effects_list %}{{ effects_list(effects, '/approvals/x') }}"
+        )
+        shown = page.render(effects=effects)
+        assert "delete zzz" in shown
+        assert "Every file: 302" in shown
+        assert ("out/300" in shown) == ("more_files" not in effects)
+        assert ('href="/approvals/x"' in shown) == ("more_files" in effects)
 
 
 @pytest.mark.slow

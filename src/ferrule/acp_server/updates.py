@@ -21,7 +21,7 @@ from ferrule.agent.agent_events import TODO
 from ferrule.agent.conversation import said_by_user
 from ferrule.core.model import AssistantMessage, ToolResults
 from ferrule.core.phrases import joined, phrase
-from ferrule.core.shown_text import cut_counted, disguises, shown, shown_row, visible
+from ferrule.core.shown_text import cut_counted, shown, shown_row, visible
 from ferrule.core.tool import Kind
 
 if TYPE_CHECKING:
@@ -164,8 +164,8 @@ def asked(
     invocation = question.invocation
     parts = [say(question.reason), _indented(shown(question.summary))]
     if question.effects is not None:
-        parts.append(_indented("\n".join(shown_row(say(line)) for line in question.effects.lines())))
-    if found := disguises(question.summary):
+        parts.append(_listed(question.effects.lines(), say))
+    if found := question.disguises:
         parts.append(
             say(phrase("Warning: {text}", text=joined(", ", [phrase("it contains {what}", what=one) for one in found])))
         )
@@ -174,6 +174,9 @@ def asked(
     content: list[Any] = [tool_content(text_block("\n\n".join(parts)))]
     if question.preview:
         content += diff_contents(question.preview, workspace)
+    if question.effects is not None and question.effects.folded():
+        every = (say(phrase("Every file:")), _listed(question.effects.every_line, say))
+        content.append(tool_content(text_block("\n\n".join(every))))
     options = [PermissionOption(option_id=ONCE, name=say(phrase("Allow once")), kind="allow_once")]
     if question.rule:
         name = say(phrase("Always in this session: {rule}", rule=shown_row(question.rule)))
@@ -188,6 +191,10 @@ def asked(
         raw_output=question.effects.as_data() if question.effects is not None else None,
     )
     return update, options
+
+
+def _listed(lines: Sequence[str], say: Callable[[str], str]) -> str:
+    return _indented("\n".join(shown_row(say(line)) for line in lines))
 
 
 def told_again(

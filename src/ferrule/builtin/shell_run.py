@@ -83,7 +83,15 @@ def runs_command(command: str, folder: str | None, session: Session, *, stays: b
         signature=text,
         tentative=not stays and confined.can_try,
         unconfined=confined.unconfined,
+        caution=partial(_caution, text),
     )
+
+
+def _caution(text: str) -> str:
+    from ferrule.policy.commands.analyse import analyse
+    from ferrule.policy.commands.parts import warning_about
+
+    return warning_about(analyse(text).dangers)
 
 
 class CommandRun(TypedDict):
@@ -329,7 +337,7 @@ class _Trial:
         import asyncio
 
         from ferrule.process.shell.running import boxes
-        from ferrule.workspace.layers.effects import effects_of
+        from ferrule.workspace.layers.effects import effects_of, ignored_effects, require_applicable
         from ferrule.workspace.layers.reading import LayerChanges
 
         async with layered_box(self._session, partial(look_profile, self._session), self._told.notes) as box:
@@ -352,14 +360,21 @@ class _Trial:
                 box.keep = found
                 adopt(self._session, self._shell, ended, tainted=True)
                 return ended, self._told
-            paths = files_of(self._session).paths
-            self._told.effects = await asyncio.to_thread(effects_of, paths, found.changes, barriers)
+            files, applied = files_of(self._session), [*found.changes, *(found.ignored if keeps_ignored else ())]
+            effects = await asyncio.to_thread(effects_of, files.paths, found.changes, barriers)
+            if effects.runs_again:
+                effects = _with_guarded(effects)
+            else:  # what no approval could make real asks nobody
+                await asyncio.to_thread(require_applicable, files, applied)
+                others = await asyncio.to_thread(ignored_effects, files.paths, applied[len(found.changes) :])
+                effects = replace(effects, files=(*effects.files, *others.files))
+            self._told.effects = effects
             approval = await self._context.approve(self._told.effects)
             if not approval.approved:
                 return self._dropped(ended, approval, changed=bool(found))
             if self._told.effects.runs_again:
                 return await self._run_again(barriers, may_move=may_move)
-            await _apply(self._context, self._told, [*found.changes, *(found.ignored if keeps_ignored else ())])
+            await _apply(self._context, self._told, applied)
             box.keep = found
             adopt(self._session, self._shell, ended, tainted=False)
             return ended, self._told
@@ -425,6 +440,22 @@ class _Trial:
             for one in denials
             if one not in met and one not in said
         )
+
+
+def _with_guarded(effects: Effects) -> Effects:
+    """Say of the guarded places that a command wants to change that they stay as they are where it runs for real."""
+    places = [one.shown for one in effects.files if one.guarded and not one.internal]
+    places += [one.subject for one in effects.barriers if one.kind == "guarded"]
+    if not places:
+        return effects
+    named = ", ".join(f"`{one}`" for one in places[:_MOST_NAMED]) + (" …" if len(places) > _MOST_NAMED else "")
+    why = phrase(
+        "Approval runs it for real, and that does not change what is guarded: {places}. "
+        "A command that does nothing else can be approved for that.",
+        places=named,
+    )
+    others = tuple(one for one in effects.barriers if one.kind != "guarded")
+    return replace(effects, barriers=(*others, Barrier("guarded", places[0], why)))
 
 
 def _effect_lines(told: Told) -> list[str]:

@@ -57,7 +57,7 @@ def list_command(database: str | None, tenant: str, url: str | None, status: str
             from ferrule.service.approvals import list_approvals
             from ferrule.service.documents import approval_document
 
-            found = [approval_document(row) for row in list_approvals(connection, tenant, status=status)]
+            found = [approval_document(row, listed=True) for row in list_approvals(connection, tenant, status=status)]
     columns = ("id", "user", "summary", "created_at", "expires_at")
     show_all({"approvals": found}, columns, as_json, _("There are no approvals."))
 

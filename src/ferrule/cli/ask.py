@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import select
+import shutil
 import signal
 import sys
 from contextlib import suppress
@@ -16,7 +17,8 @@ import click
 
 from ferrule.cli.output import log_lines_held
 from ferrule.cli.words import _, as_warning, localised, said_of
-from ferrule.core.shown_text import disguises, shown, shown_row, visible
+from ferrule.core.call import MOST_LINES
+from ferrule.core.shown_text import shown, shown_row, visible
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.pipeline.loop_watch import blocked_on_purpose
 
@@ -55,7 +57,10 @@ _FILES = ("f", "files", "文件")
 _NO = re.compile(r"(?:no?|否)(?:[\s:,，：]+(?P<why>.*))?", re.IGNORECASE | re.DOTALL)
 _MOST_REASON = 2000
 DIFF_LINES = 500
-"""Lines of a change that are shown at most."""
+"""Lines of a change that are shown at most, unless the user wants to see all."""
+_FEWEST, _BESIDES = 6, 14
+"""The least that a list is given, and what else of a question has to fit into the window with it."""
+_LONG_RULE = 200
 
 
 async def say_yes(question: Question) -> Answer:
@@ -103,8 +108,8 @@ class TerminalAsker:
             forget_what_was_typed()
             self.show(question)
             typed = typed_line()  # nothing else should go on while the person thinks
-            while files := files_asked_for(typed, question):
-                _say("\n".join(f"  {line}" for line in files))
+            while whole := opened(typed, question, shutil.get_terminal_size().lines):
+                _write([*_change(whole[0]), *(AnswerLine(line, of_the_call=True) for line in whole[1])])
                 click.echo(choices_of(question), nl=False, err=True)
                 typed = typed_line()
         except EOFError:
@@ -138,20 +143,37 @@ class AnswerLine:
     """Whether it is the call's own text, which must not pass for ours."""
 
 
-def lines_of(question: Question) -> list[AnswerLine]:
-    """Everything the person needs to decide, safe to show; `choices_of` comes after it."""
+def head_of(question: Question) -> list[AnswerLine]:
+    """Why it asks and what would run, safe to show; what would change comes after it, and then `tail_of`."""
     lines = [AnswerLine(_("{reason}:").format(reason=shown(localised(question.reason))))]
-    lines += [AnswerLine(line, of_the_call=True) for line in shown(question.summary).split("\n")]
+    return [*lines, *(AnswerLine(line, of_the_call=True) for line in shown(question.summary).split("\n"))]
+
+
+def tail_of(question: Question, height: int) -> list[AnswerLine]:
+    """The rest that the person needs to decide, for a window so high; `choices_of` comes after it.
+
+    The list of changes is here, next to the answer: the diff before it may be long.
+    """
+    lines: list[AnswerLine] = []
     if question.effects is not None:
-        lines += [AnswerLine(f"- {shown_row(localised(line))}", of_the_call=True) for line in question.effects.lines()]
-        if question.effects.folded:
-            lines.append(AnswerLine(_("Type f to list every file.")))
-    if found := disguises(question.summary):
+        listed = question.effects.lines(_room_for(question, height)[0])
+        lines += [AnswerLine(f"- {shown_row(localised(line))}", of_the_call=True) for line in listed]
+    if _leaves_out(question, height):
+        lines.append(
+            AnswerLine(
+                _("Type f to see the whole change.")
+                if question.effects is None
+                else _("Type f to list every file and see the whole change.")
+            )
+        )
+    if found := question.disguises:
         lines.append(
             AnswerLine(_("it contains {what}").format(what=_(", ").join(_(one) for one in found)), warning=True)
         )
     if question.warning:
         lines.append(AnswerLine(shown(localised(question.warning)), warning=True))
+    if len(question.rule) > _LONG_RULE and question.summary.split(" ", 1)[1:] == [question.covers]:
+        return [*lines, AnswerLine(_('"Always" would mean: exactly this command'))]
     if question.rule:
         lines.append(AnswerLine(_('"Always" would mean: {rule}').format(rule=shown_row(question.rule))))
     if question.rule and question.covers:
@@ -163,12 +185,30 @@ def lines_of(question: Question) -> list[AnswerLine]:
     return lines
 
 
-def files_asked_for(typed: str, question: Question) -> list[str]:
-    """Every line that the question left out, where the person wants to see them; else none."""
-    if question.effects is None or not question.effects.folded or typed.strip().lower() not in _FILES:
-        return []
-    said = (*question.effects.git, *(one.words for one in question.effects.files))
-    return [f"- {shown_row(localised(line))}" for line in said]
+def _room_for(question: Question, height: int) -> tuple[int, int]:
+    """How many lines the list of changes and the diff may take, so that the list is still seen with the choices."""
+    listed = max(_FEWEST, min(MOST_LINES, height - _BESIDES))
+    are_many = question.effects is not None and sum(question.effects.counts.values()) > listed
+    return listed, max(_FEWEST, height // 2) if are_many else DIFF_LINES
+
+
+def _leaves_out(question: Question, height: int) -> bool:
+    listed, change = _room_for(question, height)
+    cut = question.preview.rstrip("\n").count("\n") >= change
+    return cut or (question.effects is not None and question.effects.folded(listed))
+
+
+def change_of(question: Question, height: int) -> tuple[str, int]:
+    """What the call would change, and how many lines of that are shown."""
+    return localised(question.preview), _room_for(question, height)[1]
+
+
+def opened(typed: str, question: Question, height: int) -> tuple[str, list[str]] | None:
+    """The whole change and a line for every file, where the person asked for what the question left out."""
+    if typed.strip().lower() not in _FILES or not _leaves_out(question, height):
+        return None
+    listed = question.effects.every_line if question.effects is not None else []
+    return localised(question.preview), [f"- {shown_row(localised(line))}" for line in listed]
 
 
 def choices_of(question: Question) -> str:
@@ -194,11 +234,11 @@ def choices_of(question: Question) -> str:
     return _("Run it? Once (y), always in this session (a), or no (n, or say what to do instead) [y/a/N] ")
 
 
-def _change(preview: str) -> list[AnswerLine]:
+def _change(preview: str, most: int | None = None) -> list[AnswerLine]:
     """What the call would change; the diff is the call's own text."""
-    rows = visible(localised(preview)).rstrip("\n").split("\n")
-    lines = [AnswerLine(f"  {row}", of_the_call=True) for row in rows[:DIFF_LINES]]
-    if more := len(rows) - DIFF_LINES if len(rows) > DIFF_LINES else 0:
+    rows = visible(preview).rstrip("\n").split("\n") if preview else []
+    lines = [AnswerLine(f"  {row}", of_the_call=True) for row in rows[:most]]
+    if more := len(rows) - len(lines):
         lines.append(
             AnswerLine("    " + (_("… 1 more line") if more == 1 else _("… {n} more lines").format(n=f"{more:,}")))
         )
@@ -207,16 +247,17 @@ def _change(preview: str) -> list[AnswerLine]:
 
 def show(question: Question, choices: str = "") -> None:
     """Everything the person needs to decide, and the prompt. A call's lines are indented: none can pass for ours."""
-    lines = lines_of(question)
-    if question.preview:
-        after = 1 + sum(line.of_the_call for line in lines)
-        lines[after:after] = _change(question.preview)
+    height = shutil.get_terminal_size().lines
+    _write([*head_of(question), *_change(*change_of(question, height)), *tail_of(question, height)])
+    click.echo(choices or choices_of(question), nl=False, err=True)
+
+
+def _write(lines: list[AnswerLine]) -> None:
     for line in lines:
         if line.warning:
             _warn(line.words)
         else:
             _say(f"  {line.words}" if line.of_the_call else line.words)
-    click.echo(choices or choices_of(question), nl=False, err=True)
 
 
 def understood(typed: str, question: Question, tell: Callable[[str], None] | None = None) -> Answer:

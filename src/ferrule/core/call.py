@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.shown_text import cut, disguises
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ferrule.core.access import Touch
     from ferrule.core.errors import ToolError
@@ -103,6 +104,9 @@ class CallInfo:
     each: tuple[str, ...] = ()
     """What the brackets of rules are matched against where a call is about several things, such as the recipients of a
     message: those that allow it must cover each, in any letter case, and one that denies or asks matches any."""
+    caution: Callable[[], str] | None = field(default=None, compare=False)
+    """Gives a whole sentence that the user should know before they approve the call, or nothing. Used where the policy
+    has no warning of its own."""
     asks_always: bool = False
     """Whether no mode and no rule for the whole tool lets it run: it asks unless rules cover `each`."""
     unconfined: Literal["", "ask", "refuse", "allow"] = ""
@@ -147,25 +151,27 @@ class FileEffect:
     harmless: bool = False
     """Whether it is git's configuration and changes only remotes, branches or the user in it, so that git runs nothing
     that it did not run before."""
+    moved: bool = False
+    """Of a `delete`: whether the effect that renames the file names it, so that nothing is lost."""
+    source: str = ""
+    """Of a `rename`: the real path that it was renamed from."""
+    target: str = ""
+    """Of a link: where it leads, as it is written."""
+    guarded: bool = False
+    """Whether other programs run or obey what is there."""
 
     @property
     def words(self) -> str:
         """One line: `change src/a.py (+3 -1)`."""
         lines = f" (+{self.added} -{self.removed})" if self.added or self.removed else ""
-        what = f"{self.shown}{'/' if self.node == 'folder' else ''}{lines}" + (
-            f" ({self.detail})" if self.detail else ""
-        )
-        match self.action:
-            case "create":
-                return phrase("create {what}", what=what)
-            case "change":
-                return phrase("change {what}", what=what)
-            case "delete":
-                return phrase("delete {what}", what=what)
-            case "rename":
-                return phrase("rename {what}", what=what)
-            case "mode":
-                return phrase("change the permissions of {what}", what=what)
+        detail = f" ({self.detail})" if self.detail else ""
+        return phrase(_LINES[self.action], what=f"{self.shown}{'/' if self.node == 'folder' else ''}{lines}{detail}")
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether a user must not miss it among others of its kind."""
+        odd = self.guarded or self.opens or self.node in ("link", "special") or "\\u{" in self.shown
+        return odd or (not self.shown.isascii() and bool(disguises(self.shown)))
 
 
 @dataclass(slots=True, frozen=True)
@@ -181,7 +187,10 @@ class Barrier:
 
 @dataclass(slots=True, frozen=True)
 class Effects:
-    """All of it. `diff` is bounded; `left_out` counts the files whose changes it does not show."""
+    """All of it. `diff` is bounded; `left_out` counts the files whose changes it does not show.
+
+    What is removed, renamed and changed comes before what is new, and first what stands out of each.
+    """
 
     files: tuple[FileEffect, ...] = ()
     diff: str = ""
@@ -191,6 +200,11 @@ class Effects:
     """Whether it is nothing but what git ignores, and the user's settings say that commands keep that."""
     git: tuple[str, ...] = ()
     """What changed in repositories, as git would say it: "1 commit on master: second; f.txt +1"."""
+
+    def __post_init__(self) -> None:
+        order = {action: at for at, action in enumerate(_LINES)}
+        ordered = sorted(self.files, key=lambda one: (one.internal, order[one.action], one.moved, not one.stands_out))
+        object.__setattr__(self, "files", tuple(ordered))
 
     def __bool__(self) -> bool:
         return bool(self.files or self.barriers)
@@ -202,14 +216,14 @@ class Effects:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many of each: `{"create": 2, "delete": 1}`. What `git` explains is not counted."""
-        return dict(Counter(one.action for one in self.files if not one.internal))
+        """How many of each: `{"create": 2, "delete": 1}`. What `git` or a rename explains is not counted."""
+        return dict(Counter(one.action for one in self._listed))
 
     @property
     def reason(self) -> str:
         """What it would do and what it was kept from: "it would change 2 files and delete 1 file"."""
         counts = self.counts
-        listed = [phrase(said, files=_files(counts[action])) for action, said in _ACTIONS.items() if counts.get(action)]
+        listed = [phrase(said, what=_files(counts[one])) for one, said in _LINES.items() if counts.get(one)]
         if self.git:
             listed.append(phrase("change the git repository"))
         what = joined(", ", listed)
@@ -219,12 +233,20 @@ class Effects:
         return joined(", ", [*done, *dict.fromkeys(_kept_from(barrier) for barrier in self.barriers)])
 
     def lines(self, most: int = MOST_LINES) -> list[str]:
-        """What changed in repositories, then one line for each other file and each barrier, bounded."""
-        files = [one for one in self.files if not one.internal]
-        said = self.git[: most - min(len(files), most // 2)]
-        named = [*said, *(one.words for one in files[: most - len(said)])]
-        if more := len(self.git) + len(files) - len(named):
-            named.append(phrase("… and {more} more", more=f"{more:,}"))
+        """What changed in repositories, then the other files and each barrier, in about so many lines.
+
+        Files that there is no room for are counted by their folders, and none is left out of that.
+        """
+        listed = self._listed
+        said = self.git[: most - min(len(listed), most // 2)]
+        named: list[str] = [*said]
+        if more := len(self.git) - len(said):
+            named.append(phrase("… and {more} more in git", more=f"{more:,}"))
+        kinds = {action: [one for one in listed if one.action == action] for action in _LINES}
+        waiting = [found for found in kinds.values() if found]
+        while waiting:
+            found = waiting.pop(0)
+            named += _by_folder(found, max(most - len(named) - 2 * len(waiting), 2))
         if inside := len(self.internals):
             named.append(
                 phrase("and 1 file inside .git")
@@ -239,36 +261,75 @@ class Effects:
         return tuple(one for one in self.files if one.internal)
 
     @property
-    def folded(self) -> bool:
-        """Whether `lines` leaves any file out."""
-        return bool(self.internals) or len(self.git) + len(self.files) > MOST_LINES
+    def _listed(self) -> list[FileEffect]:
+        return [one for one in self.files if not (one.internal or one.moved)]
 
-    def as_data(self, most: int = 1000) -> dict[str, Any]:
-        """The same for JSON and for records."""
+    @property
+    def every_line(self) -> list[str]:
+        """All that would be applied, a line each."""
+        return [*self.git, *(one.words for one in self.files)]
+
+    def folded(self, most: int = MOST_LINES) -> bool:
+        """Whether `lines` leaves out the name of anything."""
+        return bool(self.internals) or len(self.git) + len(self._listed) > most
+
+    def as_data(self, most: int | None = 1000) -> dict[str, Any]:
+        """The same for JSON and for records; with None all of it."""
         return {
             "counts": self.counts,
-            **({"git": list(self.git[:_MOST_SAID])} if self.git else {}),
+            **({"git": list(self.git if most is None else self.git[:_MOST_SAID])} if self.git else {}),
             "files": [
                 {
                     "action": one.action,
                     "path": one.shown,
                     "node": one.node,
+                    **({"detail": one.detail} if one.detail else {}),
                     **({"internal": True} if one.internal else {}),
                 }
-                for one in sorted(self.files, key=lambda one: one.internal)[:most]
+                for one in self.files[:most]
             ],
             "kept_from": [{"kind": one.kind, "subject": one.subject} for one in self.barriers],
         }
 
 
 _MOST_SAID = 50
-_ACTIONS = {
-    "create": phrase("create {files}"),
-    "change": phrase("change {files}"),
-    "delete": phrase("delete {files}"),
-    "rename": phrase("rename {files}"),
-    "mode": phrase("change the mode of {files}"),
+_MOST_EXAMPLES, _LONGEST_EXAMPLE = 3, 30
+_LINES: dict[Action, str] = {
+    "delete": phrase("delete {what}"),
+    "rename": phrase("rename {what}"),
+    "mode": phrase("change the permissions of {what}"),
+    "change": phrase("change {what}"),
+    "create": phrase("create {what}"),
 }
+"""What is said of each, in the order in which they are listed."""
+
+
+def _by_folder(files: list[FileEffect], most: int) -> list[str]:
+    """A line for each, or as many as fit, with the rest counted by the folders that they lie in."""
+    if len(files) <= most:
+        return [one.words for one in files]
+    first = [one for one in files[: most // 2] if one.stands_out]
+    named, rest, room = [one.words for one in first], files[len(first) :], most - len(first)
+    parents = [one.shown.split("/")[:-1] for one in rest]
+    folders: dict[str, list[FileEffect]] = {}
+    for depth in range(max(map(len, parents)), -1, -1):
+        folders = {}
+        for one, parent in zip(rest, parents, strict=True):
+            folders.setdefault("/".join(parent[:depth]), []).append(one)
+        if len(folders) <= room or not depth:
+            break
+    for folder, inside in folders.items():
+        if len(inside) == 1:
+            named.append(inside[0].words)
+            continue
+        names = [cut(one.shown[len(folder) :].lstrip("/"), _LONGEST_EXAMPLE) for one in inside[:_MOST_EXAMPLES]]
+        examples = ", ".join([*names, *(["…"] if len(inside) > len(names) else [])])
+        count = _files(len(inside))
+        what = phrase("{files}: {names}", files=count, names=examples)
+        if folder:
+            what = phrase("{files} in {folder}/: {names}", files=count, folder=folder, names=examples)
+        named.append(phrase(_LINES[inside[0].action], what=what))
+    return named
 
 
 def _files(count: int) -> str:

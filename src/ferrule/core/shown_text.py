@@ -35,6 +35,7 @@ _VARIANTS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _JOINED = rf"[^\0-\x7f{JOINERS}{_VARIANTS}]"
 _ALONE = rf"[{JOINERS}](?<!{_JOINED}.)(?!{_JOINED})|[{_VARIANTS}](?<=[{_VARIANTS}]{{2}})"
 
+_WORD = re.compile(r"[^\W_]+")
 MOST = 20_000
 """Characters of a text to approve that are shown at most."""
 _LONG_RUN = 16
@@ -49,6 +50,7 @@ _TWINS = {
     "D": "Ⅾ", "E": "ЕΕ", "G": "Ԍ", "H": "НΗ", "I": "ІΙӀⅠ", "J": "Ј", "K": "КΚ", "L": "Ⅼ", "M": "МΜⅯ", "N": "Ν",
     "O": "ОΟՕ", "P": "РΡ", "S": "ЅՏ", "T": "ТΤ", "V": "ѴⅤ", "W": "Ԝ", "X": "ХΧⅩ", "Y": "ΥҮ", "Z": "Ζ",
 }  # fmt: skip
+_NEAR_LATIN = ("CYRILLIC ", "GREEK ", "ARMENIAN ", "CHEROKEE ", "COPTIC ", "LISU ", "DESERET ", "GEORGIAN ", "HEBREW ")
 _LETTERS = frozenset("".join(_TWINS.values()))
 _LATIN = {ord(twin): latin for latin, twins in _TWINS.items() for twin in twins}
 # Marks that pass for a quote, a bar or a slash of the shell, and are none: what seems quoted is not.
@@ -233,7 +235,7 @@ def _goes_on(text: str, at: int) -> bool:
 def shown(text: str) -> str:
     """The text with everything visible that a terminal or an eye would pass over. What is plain stays as it is."""
     short = text if len(text) <= MOST else head_and_tail(text, MOST)[0]
-    marked = re.sub(r"\w+", lambda word: _marked(word[0]), short)
+    marked = _WORD.sub(lambda word: _marked(word[0]), short)
     seen = _rewritten(marked, _escape)
     wide = _is_east_asian(short)
     strange = (one for one in {*seen} if not _is_plain(one) and not (wide and _is_wide_mark(one)))
@@ -264,7 +266,7 @@ def disguises(text: str) -> list[str]:
         found.append("invisible characters or ones that reverse the text")
     if any(one < "\xa0" for one in hidden):
         found.append("control characters")
-    if any(_LETTERS.intersection(word) and _marked(word) != word for word in re.findall(r"\w+", text)):
+    if not text.isascii() and any(_marked(word) != word for word in _WORD.findall(text)):
         found.append("letters that look like others")
     wide = _is_east_asian(text)
     if characters & _MARKS or any(_is_wide_twin(one) and not (wide and _is_wide_mark(one)) for one in characters):
@@ -307,14 +309,23 @@ def _is_east_asian(text: str) -> bool:
 
 
 def _marked(word: str) -> str:
-    """A word with its foreign twins marked, where they stand among Latin letters or pass for a whole Latin word."""
-    if word.isascii() or not _LETTERS.intersection(word):
+    """A word with what passes for Latin marked: foreign twins where they are all of it, and beside Latin letters all
+    letters of the scripts that twins come from.
+    """
+    if word.isascii():
         return word
     letters = [one for one in word if one.isalpha()]
     mixed = any(one.isascii() for one in letters)
-    if not mixed and not all(one in _LETTERS for one in letters):
+    if not mixed and not _LETTERS.issuperset(letters):
         return word
-    return "".join(_escape(one) if one in _LETTERS else one for one in word)
+    return "".join(_escape(one) if one in _LETTERS or (mixed and _is_near_latin(one)) else one for one in word)
+
+
+def _is_near_latin(character: str) -> bool:
+    """Whether a letter is of a script that has letters like Latin ones, and is not written together with those."""
+    from unicodedata import name
+
+    return character > "\u036f" and name(character, "").startswith(_NEAR_LATIN)
 
 
 def _is_plain(character: str) -> bool:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError
 from ferrule.core.loops import elsewhere, start_task
-from ferrule.core.shown_text import cut_counted, disguises, shown, shown_row
+from ferrule.core.shown_text import cut_counted, shown, shown_row
 from ferrule.core.tool import Kind
 from ferrule.pipeline.confirm import Answer, Choice
 
@@ -284,6 +284,7 @@ MOST_SHOWN = 20_000
 _LONGEST_ROW = 500
 _MOST_REASON = 2000
 _TITLED = "2025-11-25"
+_FILES = "files"
 
 
 @dataclass(slots=True, frozen=True)
@@ -298,6 +299,10 @@ class ShownQuestion:
     not_covers: str = ""
     effects: tuple[str, ...] = ()
     """What the call did when it was tried, a line each."""
+    every_line: tuple[str, ...] = ()
+    """A line for every file, where `effects` does not name them all: the user can ask for these."""
+    disguised: tuple[str, ...] = ()
+    """What in it is not what it looks like."""
     keeps: bool = False
     """Whether a yes keeps what was tried, and nothing runs again."""
     lasting: str = "in this session"
@@ -314,6 +319,8 @@ class ShownQuestion:
             question.covers,
             question.not_covers,
             tuple(effects.lines()) if effects is not None else (),
+            tuple(effects.every_line) if effects is not None and effects.folded() else (),
+            tuple(question.disguises),
             keeps=effects is not None and not effects.barriers,
         )
 
@@ -324,12 +331,12 @@ async def ask_through_client(question: Question) -> Answer:
     if peer is None or not peer.can_elicit:
         raise refusal(question, "this client cannot ask the user (it has no form elicitation)")
     shown_question = ShownQuestion.of(question)
-    message = message_of(shown_question, _change(question))
+    message = message_of(shown_question, change_lines(question.preview))
     if len(message) > MOST_SHOWN:
         raise refusal(question, f"it is too long to be shown to the user in full ({len(message):,} characters)")
     try:
         async with asyncio.timeout(QUESTION_SECONDS):
-            said = await peer.elicit(message, form_of(shown_question, peer.context.protocol_version))
+            said = await ask_in_form(peer, shown_question, message)
     except TimeoutError:
         raise refusal(question, f"the user did not answer within {QUESTION_SECONDS:.0f} seconds") from None
     except ToolError as error:
@@ -341,11 +348,27 @@ async def ask_through_client(question: Question) -> Answer:
     return understood(said, question.rule)
 
 
-def _change(question: Question) -> list[str]:
+async def ask_in_form(peer: Peer, question: ShownQuestion, message: str) -> Elicited:
+    """Ask with a form; a user who wants to see every file is shown them, page by page, and asked again."""
+    form, at = form_of(question, peer.context.protocol_version), 0
+    while True:
+        said = await peer.elicit(message, form)
+        if said.action != "accept" or not question.every_line or said.content.get("answer") != _FILES:
+            return said
+        page, first = [f"{shown(question.reason)}:"], at
+        while at < len(question.every_line) and sum(map(len, page)) < MOST_SHOWN // 2:
+            page.append(f"  - {cut_counted(shown_row(question.every_line[at]), MOST_SHOWN // 4)}")
+            at += 1
+        rest = len(question.every_line) - at
+        page.append(f"{first + 1:,} to {at:,} of {len(question.every_line):,}{'; the rest follows' if rest else ''}")
+        message, at = "\n".join(page), at if rest else 0
+
+
+def change_lines(preview: str) -> list[str]:
     """What the call would change; nothing for a call of which that cannot be told."""
-    if not question.preview:
+    if not preview:
         return []
-    lines = [f"    {cut_counted(shown(row), _LONGEST_ROW)}" for row in question.preview.rstrip("\n").split("\n")]
+    lines = [f"    {cut_counted(shown(row), _LONGEST_ROW)}" for row in preview.rstrip("\n").split("\n")]
     whole = len(lines)
     while sum(map(len, lines)) > MOST_SHOWN // 2:  # a change must not be too long to be asked about
         del lines[len(lines) // 2 :]
@@ -357,8 +380,8 @@ def message_of(question: ShownQuestion, change: Sequence[str] = ()) -> str:
     lines = [f"{shown(question.reason)}:", *(f"  {line}" for line in shown(question.summary).split("\n"))]
     lines += [f"  - {shown_row(line)}" for line in question.effects]
     lines += change
-    if found := disguises(question.summary):
-        lines.append(f"Warning: it contains {', '.join(found)}")
+    if question.disguised:
+        lines.append(f"Warning: it contains {', '.join(question.disguised)}")
     if question.warning:
         lines.append(f"Warning: {shown(question.warning)}")
     if question.rule:
@@ -369,12 +392,16 @@ def message_of(question: ShownQuestion, change: Sequence[str] = ()) -> str:
 
 
 def form_of(question: ShownQuestion, revision: str) -> dict[str, Any]:
-    """One choice, and why not. "Always" is offered only where a rule could be remembered."""
+    """One choice, and why not. "Always" is offered only where a rule could be remembered, and the list of every file
+    only where the question has not named them all.
+    """
     choices = {"once": "Run it once", "no": "Do not run it"}
     if question.keeps:
         choices = {"once": "Keep these changes", "no": "Drop them"}
     if question.rule:
         choices = {"once": choices["once"], "always": f"Always: {shown_row(question.rule)}", "no": choices["no"]}
+    if question.every_line:
+        choices = {**choices, _FILES: "List every file first"}
     answer: dict[str, Any] = {"type": "string", "title": "Keep these changes?" if question.keeps else "Run it?"}
     if is_version_at_least(revision, _TITLED):
         answer["oneOf"] = [{"const": word, "title": title} for word, title in choices.items()]

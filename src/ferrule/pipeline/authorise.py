@@ -122,7 +122,7 @@ def authorise(call: Call, policy: Policy) -> Verdict:
         require_context(tool, session)
     decided = call.decided  # a hook may have changed the call since
     decision = decided[1] if decided is not None and decided[0] is invocation else policy.decide(invocation, session)
-    if decision.tentative or tool.has_touches:
+    if decision.tentative or decision.tried or tool.has_touches:
         decision = tried_or_asked(decision, invocation)
     call.decision, record = decision, call.record
     record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
@@ -181,9 +181,11 @@ def tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
     confines.
     """
     decision = asked_if_unconfined(decision, invocation)
-    if decision.tentative and not (invocation.info.tentative and invocation.tool.wants_context):
+    if invocation.info.tentative and invocation.tool.wants_context:
+        return decision
+    if decision.tentative:
         return replace(decision, verdict=Verdict.ASK, tentative=False)
-    return decision
+    return replace(decision, tried="") if decision.tried else decision
 
 
 def require_context(tool: Tool[Any], session: Session) -> None:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from ferrule.core.call import Approval
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError, out_of_resources
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.shown_text import disguises
 from ferrule.core.turns import Turns
 from ferrule.pipeline.authorise import WHAT_CONFINES, JudgesEffects, denied, lacks_sandbox, tried_or_asked
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from contextlib import AbstractAsyncContextManager
 
     from ferrule.core.call import Effects
@@ -84,6 +86,17 @@ class Question:
     def summary(self) -> str:
         return self.invocation.summary
 
+    @property
+    def disguises(self) -> list[str]:
+        """What in the call and in the names of files is not what it looks like, in words."""
+        return disguised_in(self.summary, (one.shown for one in self.effects.files) if self.effects else ())
+
+
+def disguised_in(summary: str, names: Iterable[str]) -> list[str]:
+    """What in a call and in the names of files that it changes is not what it looks like, in words."""
+    misleads = any("\\u{" in name or (not name.isascii() and disguises(name)) for name in names)
+    return [*disguises(summary), *(["misleading characters in file names"] if misleads else [])]
+
 
 @runtime_checkable
 class Offers(Protocol):
@@ -124,6 +137,8 @@ async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
     if asking.asker is None:
         await foreseen(call.invocation, call.session)  # what must fail anyway says so, and not that approval is missing
         raise _nobody_to_ask(call, policy)
+    if call.decision.tried == "first":
+        return
     record, began = call.record, perf_counter()
     try:
         with call.parent.asking_person() if call.parent is not None else nullcontext():
@@ -257,11 +272,17 @@ def _offer(invocation: Invocation, policy: Policy, session: Session) -> Offer | 
 
 
 def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -> Question:
-    marked = [phrase("This tool is marked dangerous.")] if invocation.tool.dangerous else []
-    warnings = [*marked, decision.warning] if decision.warning else marked
     offer = offer or Offer("")
-    warning = joined(" ", warnings) if warnings else None
+    warning = warning_of(invocation, decision)
     return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules)
+
+
+def warning_of(invocation: Invocation, decision: Decision) -> str | None:
+    """What a question says besides its reason, wherever it is asked."""
+    marked = phrase("This tool is marked dangerous.") if invocation.tool.dangerous else ""
+    caution = invocation.info.caution
+    warning = decision.warning or (caution() if caution is not None else "")
+    return joined(" ", filter(None, (marked, warning))) or None
 
 
 _MANY = 500

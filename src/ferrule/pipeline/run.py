@@ -427,7 +427,7 @@ class Runtime:
             call.session, call.invocation.call_id, tool.name, emitter, port, (*lineage, tool.name), parent,
             asyncio.get_running_loop(),
         )  # fmt: skip
-        if call.decision.tentative:
+        if call.decision.tentative or call.decision.tried:
 
             def approve(effects: Effects) -> Coroutine[Any, Any, Approval]:
                 if self._approve is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from ferrule.core.call import RawCall
@@ -29,6 +29,9 @@ class Decision:
     rule: str | None = None
     tentative: bool = False
     """Of an `allow`: the call may only be tried, with its effects held back until they are approved."""
+    tried: Literal["", "first", "approved"] = ""
+    """Of an `ask`: whether the call is tried with its effects held back, and asks about those. Either `first`, in place
+    of a question that would only say the same in advance, or once this question is `approved`."""
     warning: str = ""
     """Of an `ask`: what the user should know besides the reason; a whole sentence."""
 

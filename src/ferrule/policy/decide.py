@@ -22,6 +22,7 @@ from ferrule.pipeline.authorise import (
     never_asked,
 )
 from ferrule.pipeline.stages import Decision, Verdict
+from ferrule.policy.commands.parts import OF_GUARDED, warning_about
 from ferrule.policy.findings import Finding, Judgement, Lists, Request, Requests
 from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
 from ferrule.policy.sensitive import Guarded
@@ -60,6 +61,9 @@ class Doubts(Protocol):
 
 
 _MOST_NAMED = 5
+_STAYS = phrase(
+    "What is guarded stays as it is, even once this is approved: only a command in the foreground can change it."
+)
 _TRIED_IN_PLAN = Decision(
     Verdict.ALLOW, phrase("mode plan tries commands and keeps none of their changes"), tentative=True
 )
@@ -152,7 +156,7 @@ class RulePolicy:
         from ferrule.policy.weigh import decide_effects
 
         decision = decide_effects(effects, Request(roots_of(session)), self._lists(session), self.mode)
-        return _warned(decision, session) if effects.runs_again else decision
+        return _warned(decision, self.requests.of(invocation, session), session, runs=effects.runs_again)
 
     def _lists(self, session: Session, extra: Iterable[Rule] = ()) -> Lists:
         allow = (self.allow, self._granted.get(session.id), RuleSet.of(extra))
@@ -193,7 +197,7 @@ class RulePolicy:
                     one.leave = phrase("`{rule}` is always allowed in this session", rule=word)
         if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
             findings[0].leave, findings[0].rule, findings[0].need = "", None, why
-        judged = self._settled(invocation, request, lists, findings)
+        judged = self._settled(invocation, session, request, lists, findings)
         if lacks_sandbox(invocation):
             decision = judged.decision
             if judged.can_be_always and decision.verdict is Verdict.ASK:  # what a rule would answer is beside the point
@@ -203,13 +207,30 @@ class RulePolicy:
             judged = replace(judged, decision=decision, by=by, can_be_always=False)
         if self.mode is Mode.DONT_ASK:
             return replace(judged, decision=never_asked(judged.decision))
-        return replace(judged, decision=_warned(judged.decision, session)) if request.commands else judged
+        return replace(judged, decision=_warned(judged.decision, request, session)) if request.commands else judged
 
-    def _settled(self, invocation: Invocation, request: Request, lists: Lists, findings: list[Finding]) -> Judgement:
+    def _settled(
+        self, invocation: Invocation, session: Session, request: Request, lists: Lists, findings: list[Finding]
+    ) -> Judgement:
+        tool = invocation.tool
+        can_be_tried = bool(request.commands) and invocation.info.tentative
+        dangers = [danger for analysis in request.commands for danger in analysis.dangers]
+        # No box opens a guarded place, so what is aimed at one is tried even once it is approved: the user is then
+        # asked about the very change, and a yes makes it.
+        aims = False
+        if request.commands and (any(one.guarded for one in findings) or any(one.why in OF_GUARDED for one in dangers)):
+            from ferrule.policy.weigh import aims_at_guarded
+
+            aims = aims_at_guarded(request, lists)
+
         def settle(decision: Decision, by: Rule | None = None, *, can_be_always: bool = True) -> Judgement:
+            if aims and decision.verdict is Verdict.ASK:
+                if can_be_tried:
+                    decision = replace(decision, tried=decision.tried or "approved")
+                elif session.environment.sandbox.enabled:
+                    decision = replace(decision, warning=_STAYS)
             return Judgement(decision, request, findings, by, can_be_always)
 
-        tool = invocation.tool
         if denied := next((finding for finding in findings if finding.denied), None):
             rule = denied.denied
             assert rule is not None  # noqa: S101 - just looked for
@@ -228,16 +249,19 @@ class RulePolicy:
                     rule=rule.words,
                 )
             return settle(Decision(Verdict.DENY, reason, rule.text), rule, can_be_always=False)
-        can_be_tried = bool(request.commands) and invocation.info.tentative
         if self.mode is Mode.PLAN and not can_be_tried:
             writes = request.commands or request.writes or request.writes_else
             if writes or not tool.read_only:
                 return settle(PLAN, can_be_always=False)
-        dangers = [danger for analysis in request.commands for danger in analysis.dangers]
         if dangers and self._dangers_ask:
             listed = [phrase("`{part}` is dangerous: {why}", part=danger.part, why=danger.why) for danger in dangers]
-            reason = joined("; ", dict.fromkeys(listed))
-            return settle(self._asked_in_plan(Decision(Verdict.ASK, reason), request), can_be_always=False)
+            decision = Decision(Verdict.ASK, joined("; ", dict.fromkeys(listed)))
+            if aims and can_be_tried:
+                from ferrule.policy.weigh import aims_at_guarded
+
+                if aims_at_guarded(request, lists, alone=True):
+                    decision = replace(decision, tried="first")
+            return settle(self._asked_in_plan(decision, request), can_be_always=False)
         if asked := next((finding for finding in findings if finding.asked), None):
             rule = asked.asked
             assert rule is not None  # noqa: S101 - just looked for
@@ -305,17 +329,23 @@ class RulePolicy:
             granted.add(rule)
 
 
-def _warned(decision: Decision, session: Session) -> Decision:
-    """Say of a command that a user is asked to run which names may not mean what its words say."""
-    tainted = sorted(session.command_names.tainted)
-    if decision.verdict is not Verdict.ASK or not tainted:
+def _warned(decision: Decision, request: Request, session: Session, *, runs: bool = True) -> Decision:
+    """Say of commands that a user is asked about what is dangerous in them, and which names may not mean what their
+    words say where they are still to run.
+    """
+    if decision.verdict is not Verdict.ASK:
         return decision
-    names = ", ".join(f"`{name}`" for name in tainted[:_MOST_NAMED]) + (" …" if len(tainted) > _MOST_NAMED else "")
-    warning = phrase(
-        "An unapproved command changed {names} in this shell, so the command may not do what it says.",
-        names=names,
-    )
-    return replace(decision, warning=joined(" ", [decision.warning, warning]) if decision.warning else warning)
+    dangers = (danger for analysis in request.commands for danger in analysis.dangers)
+    warnings = [warning_about(dangers, decision.reason), decision.warning]
+    if runs and request.commands and (tainted := sorted(session.command_names.tainted)):
+        names = ", ".join(f"`{name}`" for name in tainted[:_MOST_NAMED]) + (" …" if len(tainted) > _MOST_NAMED else "")
+        warnings.append(
+            phrase(
+                "An unapproved command changed {names} in this shell, so the command may not do what it says.",
+                names=names,
+            )
+        )
+    return replace(decision, warning=joined(" ", filter(None, warnings)))
 
 
 def _in_doubt(request: Request, lists: Lists, *, tried: bool) -> bool:

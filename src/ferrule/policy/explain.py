@@ -103,7 +103,7 @@ def _box(judged: Judgement, *, confined: bool) -> tuple[str, str]:
         return "", ""
     if not confined:
         return "", phrase("Nothing confines it: it has all of your permissions, your network and your secrets.")
-    if decision.tentative:
+    if decision.tentative or decision.tried:
         return "look", phrase(
             "It is tried in the look box: no network, no secret files, and its changes are held back until approved."
         )

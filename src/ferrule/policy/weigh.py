@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import BYPASS, Decision, Mode, Verdict, by_kind, never_asked
-from ferrule.policy.commands.parts import Guess
+from ferrule.policy.commands.dangers import danger_of_writing, dangers_of
+from ferrule.policy.commands.parts import OF_GUARDED, PRINTERS, STARTS_WITH_GIT, Guess
 from ferrule.policy.findings import Finding, guarded_words, inside, weigh_path
 from ferrule.policy.rules import FETCH, About
 from ferrule.policy.sensitive import completes_repository
@@ -54,8 +55,8 @@ def decide_effects(effects: Effects, request: Request, lists: Lists, mode: Mode)
 def _weigh_file(effect: FileEffect, request: Request, lists: Lists) -> Iterator[Finding]:
     """What the rules say of the path, and of the one that it was renamed from."""
     paths = [os.path.normpath(effect.path)]
-    if effect.action == "rename" and effect.detail:
-        paths.append(os.path.normpath(os.path.join(request.roots[0], effect.detail.removeprefix("from "))))  # noqa: PTH118
+    if effect.source:
+        paths.append(os.path.normpath(effect.source))
     for path in paths:
         finding = weigh_path(path, request, lists, write=True, guards=not effect.harmless)
         leads = effect.node == "link" and effect.action != "delete" and finding.rule is None
@@ -132,9 +133,8 @@ def _leads_out(effect: FileEffect, request: Request) -> bool:
     """Whether it makes a link to somewhere outside the workspace."""
     if effect.node != "link" or effect.action == "delete":
         return False
-    target = effect.detail.rpartition("-> ")[2]
-    place = os.path.normpath(os.path.join(os.path.dirname(effect.path), target))  # noqa: PTH118, PTH120 - text
-    return not target or not inside(place, request.roots)
+    place = os.path.normpath(os.path.join(os.path.dirname(effect.path), effect.target))  # noqa: PTH118, PTH120 - text
+    return not effect.target or not inside(place, request.roots)
 
 
 # Weighs a command part by part: which rules are about it, and whether each part may run for real.
@@ -150,6 +150,8 @@ _PATTERN_FIRST = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", 
 _MOST_MATCHES = 500
 _REMOVERS = frozenset({"rm", "rmdir", "mv", "shred", "unlink"})
 _WRITERS = _REMOVERS | {"tee", "touch", "mkdir", "cp", "ln", "install", "truncate", "chmod", "chown", "rsync", "sed"}
+# What these write is said by their words, and they start nothing.
+_PLAINLY_WRITES = _WRITERS | PRINTERS
 
 
 @dataclass(slots=True, frozen=True)
@@ -306,6 +308,40 @@ def real_path(path: str) -> str:
         return os.path.realpath(path)
     except OSError:
         return path
+
+
+def aims_at_guarded(request: Request, lists: Lists, *, alone: bool = False) -> bool:
+    """Whether commands say that they write guarded places of the workspace; `alone`, if surely nothing else about them
+    is dangerous.
+    """
+    aims = False
+    for analysis in request.commands:
+        if alone and (analysis.unclear or any(danger.why not in OF_GUARDED for danger in analysis.dangers)):
+            return False
+        for part in analysis.parts:
+            known = part.known and not part.wrappers and not any(isinstance(word, Guess) for word in part.writes)
+            if alone and not (known and part.program in _PLAINLY_WRITES):
+                return False
+            if part.program == "git" and STARTS_WITH_GIT in dangers_of([*part.words]):
+                if alone and not _configures_here(part):
+                    return False
+                aims = aims or _configures_here(part)
+            words = [word.rpartition("=")[2] for word in part.words[1:]]
+            operands = [word for word in words if part.program in _WRITERS or danger_of_writing(word)]
+            for word in (*operands, *part.writes):
+                for path in map(real_path, _placed(word, request)):
+                    guarded = inside(path, request.roots) and lists.guarded.asking(path, request.roots, write=True)
+                    if alone and not guarded and danger_of_writing(word):
+                        return False
+                    aims = aims or bool(guarded)
+    return aims
+
+
+def _configures_here(part: Part) -> bool:
+    """Whether it is `git config` for the repository that it is run in."""
+    return part.words[1:2] == ("config",) and all(
+        word in ("--add", "--local", "--replace-all", "set") or not word.startswith("-") for word in part.words[2:]
+    )
 
 
 def _placed(word: str, request: Request) -> list[str]:

@@ -265,7 +265,7 @@ class Desk:
             workspace=str(session.workspace),
             directory=str(session.directory),
             bound=bound,
-            tentative=call.decision.tentative,
+            tentative=call.decision.tentative or bool(call.decision.tried),
             reason=call.decision.reason,
             watched=context is not None and context.watched,
             model=session.model,

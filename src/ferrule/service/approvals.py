@@ -19,7 +19,7 @@ from sqlalchemy import delete, insert, select, update
 from ferrule.core.errors import ErrorKind
 from ferrule.core.shown_text import cut_counted
 from ferrule.pipeline.cleaning import clean_text, relative_paths
-from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.pipeline.confirm import Answer, Choice, warning_of
 from ferrule.plugins.drafts import DRAFT_TOOL
 from ferrule.records.redact import redact_text
 from ferrule.records.row import content_of
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
+    from ferrule.core.call import Effects
     from ferrule.core.context import Session
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Decision
@@ -124,7 +125,7 @@ class CallApprovals:
         if live.answer is not None and own and live.answer_for == hash_arguments(invocation):
             answer, live.answer = live.answer, None
             return answer
-        effects = question.effects.as_data() if question.effects is not None else None
+        effects = _all_effects(question.effects) if question.effects is not None else None
         assert invocation.session is not None  # noqa: S101 - it is about to run in it
         asked = said_in_question(
             invocation.session.workspace,
@@ -417,6 +418,11 @@ def answer_of(row: Row[Any]) -> Answer:
     return Answer(Choice.NO, "nobody decided in time")
 
 
+def _all_effects(effects: Effects) -> dict[str, Any]:
+    """All that an approval would apply: in a few lines, and every file of it."""
+    return {**effects.as_data(most=None), "lines": effects.lines(), "folded": effects.folded()}
+
+
 def said_in_question(
     workspace: Path, summary: str, reason: str, warning: str | None, always: tuple[str, tuple[str, ...], str, str],
     effects: Any, preview: str,
@@ -445,10 +451,6 @@ def question_of(
 ) -> dict[str, Any]:
     """The question of a call that has not begun."""
     offer = policy.offer(invocation, session)
-    warnings = ["This tool is marked dangerous."] if invocation.tool.dangerous else []
-    if decision.warning:
-        warnings.append(decision.warning)
+    warning = warning_of(invocation, decision)
     always = (offer.rule, offer.rules, offer.covers, offer.not_covers) if offer is not None else ("", (), "", "")
-    return said_in_question(
-        session.workspace, invocation.summary, decision.reason, " ".join(warnings), always, None, preview
-    )
+    return said_in_question(session.workspace, invocation.summary, decision.reason, warning, always, None, preview)

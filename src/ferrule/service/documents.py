@@ -226,9 +226,16 @@ def stored_event(row: Row[Any]) -> dict[str, Any]:
 # Approvals and the audit log
 
 
-def approval_document(row: Row[Any], *, redacted: bool = False) -> dict[str, Any]:
-    """`redacted` for everyone but those who decide it: they must see what will run."""
+_MOST_LISTED_FILES = 200
+
+
+def approval_document(row: Row[Any], *, redacted: bool = False, listed: bool = False) -> dict[str, Any]:
+    """`redacted` for everyone but those who decide it: they must see what will run. One of several that are `listed`
+    has the first of many files, and says how many more there are.
+    """
     question, arguments = json.loads(row.question), json.loads(row.arguments)
+    if listed and (effects := question["effects"]) and (more := len(effects["files"]) - _MOST_LISTED_FILES) > 0:
+        question["effects"] = {**effects, "files": effects["files"][:_MOST_LISTED_FILES], "more_files": more}
     if redacted:
         question, arguments = redact_value(question), redact_value(arguments)
     return {

@@ -22,7 +22,6 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import ValidationError
 from sqlalchemy import delete, insert, select
 
-from ferrule.core.call import MOST_LINES
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.events import PartialOutput, Progress
 from ferrule.core.result import ErrorInfo, ToolResult
@@ -31,15 +30,16 @@ from ferrule.mcp_server.asking import (
     MOST_SHOWN,
     QUESTION_SECONDS,
     ShownQuestion,
+    ask_in_form,
+    change_lines,
     current_peer,
-    form_of,
     message_of,
     understood,
 )
 from ferrule.mcp_server.http import IDLE_SECONDS, RequestBodies
 from ferrule.mcp_server.server import McpServer
 from ferrule.mcp_server.sessions import ClientSession, follows_tasks
-from ferrule.pipeline.confirm import Choice
+from ferrule.pipeline.confirm import Choice, disguised_in
 from ferrule.registry.registry import View
 from ferrule.service.approvals import ApprovalProblem, why_not_decide
 from ferrule.service.calls import CallProblem
@@ -400,7 +400,7 @@ class ServiceSession(ClientSession):
         if len(message) > MOST_SHOWN:
             return
         async with asyncio.timeout(QUESTION_SECONDS):
-            said = await peer.elicit(message, form_of(question, peer.context.protocol_version))
+            said = await ask_in_form(peer, question, message)
         if said.action == "cancel":
             return
         answer = understood(said, question.rule)
@@ -539,23 +539,24 @@ class _Following:
 
 def _shown_question(question: Mapping[str, Any]) -> ShownQuestion:
     effects: Mapping[str, Any] = question["effects"] or {}
-    kept_from = effects.get("kept_from", [])
     files = effects.get("files", [])
-    listed = [one for one in files if not one.get("internal")]
-    lines = [*effects.get("git", [])[:MOST_LINES], *(f"{one['action']} {one['path']}" for one in listed[:MOST_LINES])]
-    if inside := len(files) - len(listed):
-        lines.append(f"and {inside:,} files inside .git" if inside > 1 else "and 1 file inside .git")
-    lines += [f"kept from ({one['kind']}): {one['subject']}" for one in kept_from]
+    lines: list[str] = effects.get("lines", [])
+    every = [
+        *effects.get("git", []),
+        *(" ".join(filter(None, (one["action"], one["path"], one.get("detail")))) for one in files),
+    ]
     return ShownQuestion(
         question["summary"], question["reason"], question["rule"], question["warning"] or None,
-        effects=tuple(lines), keeps=bool(effects) and not kept_from, lasting="for you, from now on",
+        effects=tuple(lines), every_line=tuple(every) if effects.get("folded") else (),
+        disguised=tuple(disguised_in(question["summary"], (one["path"] for one in files))),
+        keeps=bool(effects) and not effects.get("kept_from"), lasting="for you, from now on",
     )  # fmt: skip
 
 
 def _argument_lines(row: Row[Any]) -> list[str]:
     """All that will run, where the summary does not hold it; indented, so that no line can pass for ours."""
     if preview := json.loads(row.question).get("preview"):
-        return [f"    {line}" for line in shown(preview).split("\n")]
+        return change_lines(preview)
     arguments: dict[str, Any] = json.loads(row.arguments)
     if json.dumps(arguments, ensure_ascii=False, separators=(",", ":")) in json.loads(row.question)["summary"]:
         return []

@@ -229,7 +229,10 @@ class ApprovalRecord(Received):
     covers: str = Field(default="", description="A call that `rule` would allow.")
     not_covers: str = Field(default="", description="A similar call that would still ask.")
     preview: str = Field(default="", description="What the call would change, as a diff or a sentence, where known.")
-    effects: Any = Field(description="What a command did when it was tried with its effects held back.")
+    effects: Any = Field(
+        description="What a command did when it was tried with its effects held back. `lines` sums it up, and `files` "
+        "names every file, removals first. A list of approvals leaves out `more_files` of them; a single one has all."
+    )
     status: ApprovalStatus
     scope: ApprovalScope | None
     decided_by: str | None

@@ -249,7 +249,7 @@ async def list_approvals(request: ServiceRequest) -> Response:
     rows = await request.service.approvals.pending(
         request.principal, request.allowed, status=status, most=request.number("limit", 100, _MOST_PAGE) or 1
     )
-    return json_response({"approvals": [approval_document(row) for row in rows]})
+    return json_response({"approvals": [approval_document(row, listed=True) for row in rows]})
 
 
 async def show_approval(request: ServiceRequest) -> Response:

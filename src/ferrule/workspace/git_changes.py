@@ -231,7 +231,9 @@ class _Describer:
             if old.get(name, "") != new.get(name, "") and name != "refs/stash"
         ]
         order = {name: next(at for at, kind in enumerate(kinds) if name.startswith(kind)) for name in names}
-        refs = sorted(names, key=lambda name: (name != self._after.head, order[name], name))
+        # In a question what is gone comes first, and what is new last: a list may be cut.
+        age = {name: 0 if self._reports or not new.get(name) else 1 + (not old.get(name)) for name in names}
+        refs = sorted(names, key=lambda name: (name != self._after.head, age[name], order[name], name))
         heads = await self._heads()
         staged, conflicts = await self._staged()
         operations = self._operations(conflicts)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ferrule.cli.ask import DIFF_LINES, choices_of, files_asked_for, lines_of, understood
+from ferrule.cli.ask import change_of, choices_of, head_of, opened, tail_of, understood
 from ferrule.cli.chatting.call_view import diff_rows
 from ferrule.cli.chatting.screen import kept, wrapped
 from ferrule.cli.server_talk.questions import BAR, NO_TERMINAL
-from ferrule.cli.words import _, as_warning, localised
+from ferrule.cli.words import _, as_warning
 from ferrule.core.shown_text import one_line
 from ferrule.pipeline.confirm import Answer, Choice
 
@@ -130,9 +131,10 @@ class ChatAsker:
     async def _answered(self, question: Question) -> Answer:
         try:
             typed = await self._place.person.answer()
-            while files := files_asked_for(typed, question):
+            while whole := opened(typed, question, self._screen.height):
                 width = self._screen.width
-                rows = [self._screen.paint("strong", row) for line in files for row in kept(line, width, _INDENT)]
+                rows = diff_rows(whole[0], self._screen, sys.maxsize) if whole[0] else []
+                rows += [self._screen.paint("strong", row) for line in whole[1] for row in kept(line, width, _INDENT)]
                 self._screen.write([*rows, *wrapped(choices_of(question).strip(), width)])
                 typed = await self._place.person.answer()
         except EOFError:
@@ -143,28 +145,22 @@ class ChatAsker:
         return understood(typed, question, tell=lambda words: self._screen.write(wrapped(words, self._screen.width)))
 
     def _rows(self, question: Question) -> list[str]:
-        screen, paint = self._screen, self._screen.paint
-        rows: list[str] = []
-        told, lines = False, lines_of(question)
-        about = next((line.words for line in lines if line.of_the_call), "")
-        for line in lines:
-            if told and not line.of_the_call:
-                rows += self._change(question)
-                told = False
-            if line.warning:
-                words = as_warning(line.words)
-                rows += [paint("warned", row) for row in wrapped(words, screen.width, _INDENT)]
-            elif line.of_the_call:
-                told = True
-                rows += [paint("strong", row) for row in kept(line.words, screen.width, _INDENT)]
-            else:
-                rows += wrapped(line.words, screen.width, "", _INDENT)
-        if told:
-            rows += self._change(question)
+        screen = self._screen
+        head, tail = head_of(question), tail_of(question, screen.height)
+        change, most = change_of(question, screen.height)
+        rows = [row for line in head for row in self._laid_out(line)]
+        rows += diff_rows(change, screen, most) if change else []
+        rows += [row for line in tail for row in self._laid_out(line)]
         choices = wrapped(choices_of(question).strip(), screen.width)
         if screen.live and len(rows) + len(choices) >= screen.height:  # what it is about has left the window
-            rows += [paint("strong", row) for row in kept(one_line(about, _MOST), screen.width, _INDENT)]
+            about = one_line(head[1].words, _MOST)
+            rows += [screen.paint("strong", row) for row in kept(about, screen.width, _INDENT)]
         return [*rows, *choices]
 
-    def _change(self, question: Question) -> list[str]:
-        return diff_rows(localised(question.preview), self._screen, DIFF_LINES) if question.preview else []
+    def _laid_out(self, line: AnswerLine) -> list[str]:
+        screen = self._screen
+        if line.warning:
+            return [screen.paint("warned", row) for row in wrapped(as_warning(line.words), screen.width, _INDENT)]
+        if line.of_the_call:
+            return [screen.paint("strong", row) for row in kept(line.words, screen.width, _INDENT)]
+        return wrapped(line.words, screen.width, "", _INDENT)

@@ -7,13 +7,24 @@ commands that a user would rather not see tried at all.
 from __future__ import annotations
 
 import re
+from functools import partial
 from itertools import pairwise
 from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.carried import is_filled_in
-from ferrule.policy.commands.parts import FIND_RUNS, Guess, likely_name, names
+from ferrule.policy.commands.find_words import deletes, started_by_find
+from ferrule.policy.commands.parts import (
+    OF_GIT_ITSELF,
+    RUNS_ITSELF,
+    SETTINGS,
+    STARTS_SHELL,
+    STARTS_WITH_GIT,
+    Guess,
+    likely_name,
+    names,
+)
 from ferrule.policy.commands.wrappers import SHELLS
 
 if TYPE_CHECKING:
@@ -49,14 +60,36 @@ _SETS_PROGRAM = re.compile(
 )
 
 
+_GIT_VALUES = {
+    "push": ("-o", "--push-option"),
+    "clean": ("-e", "--exclude"),
+    "stash": ("-m", "--message"),
+    "branch": ("--contains", "--no-contains", "--merged", "--no-merged", "--points-at", "--format", "--sort"),
+    "update-ref": ("-m",),
+}
+"""Options that take the next word, whatever it looks like: `drop` in `git stash push -m drop` is a message."""
+
+
+def _without_values(words: list[str], valued: tuple[str, ...]) -> list[str]:
+    """The words without the values of these options, where no word before such an option can have it for its own."""
+    kept: list[str] = []
+    for at, word in enumerate(words):
+        option, before = words[at - 1 : at], words[at - 2 : at - 1]
+        surely = not any(isinstance(one, Guess) for one in (*before, word)) and "".join(before)[:1] != "-"
+        if not (surely and option and option[0] in valued):
+            kept.append(word)
+    return kept
+
+
 def _git(arguments: list[str]) -> Iterator[str]:
     at = 0
     while at < len(arguments) and arguments[at].startswith("-"):
         at += 2 if arguments[at] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env") else 1
         set_to = "".join(arguments[at - 1 : at]) if arguments[at - 2] == "-c" else ""
         if _SETS_PROGRAM.match(set_to) and set_to.partition("=")[2] not in ("", "cat", "less", "true", ":"):
-            yield phrase("it sets a program that git starts by itself")
+            yield STARTS_WITH_GIT
     verb, rest = (arguments[at], arguments[at + 1 :]) if at < len(arguments) else ("", [])
+    rest = _without_values(rest, _GIT_VALUES.get(verb, ()))
     letters = {letter for word in rest if re.match(r"-[^-]", word) for letter in word[1:]}
     words = set(rest)
 
@@ -101,7 +134,7 @@ def _git(arguments: list[str]) -> Iterator[str]:
     elif verb == "config" and not given("--get", "--get-all", "--get-regexp", "--list", "--unset"):
         names = [word for word in rest if not word.startswith("-") and word not in ("set", "get", "list")]
         if len(names) > 1 and _STARTS_PROGRAM.fullmatch(names[0]):
-            yield phrase("it sets a program that git starts by itself")
+            yield STARTS_WITH_GIT
     if any(word.startswith("ext::") for word in rest):
         yield phrase("an `ext::` address runs a command")
     if given("--upload-pack", "--receive-pack") or (verb in ("clone", "ls-remote") and "u" in letters):
@@ -229,22 +262,22 @@ _PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = (
             r"|netrc|n?vimrc|exrc|tmux\.conf|screenrc|envrc|gdbinit|lldbinit|pythonrc(\.py)?|Rprofile|psqlrc|wgetrc"
             r"|curlrc|mailcap|forward|rhosts|gemrc|pythonstartup)"
         ),
-        phrase("it changes what runs when a shell or program starts"),
+        STARTS_SHELL,
     ),
     (
         re.compile(r"(.*/)?\.git/(hooks(/.*)?|config|info/attributes|modules/.*/(hooks/.*|config))"),
-        phrase("it changes what git runs by itself"),
+        OF_GIT_ITSELF,
     ),
     (
         re.compile(
             r"(.*/)?\.config/(autostart|systemd|fish|git|environment\.d|nvim|pip|kitty)(/.*)?"
             r"|.*/Library/Launch(Agents|Daemons)/.*"
         ),
-        phrase("it changes what runs by itself"),
+        RUNS_ITSELF,
     ),
     (
         re.compile(r"(.*/)?\.(vscode|idea|claude|cursor|ferrule|gemini|codex|husky)/.*|(.*/)?\.mcp\.json"),
-        phrase("it changes settings that decide what runs"),
+        SETTINGS,
     ),
     (
         re.compile(r"/var/spool/cron.*|(.*/)?crontab|(.*/)?authorized_keys|(.*/)?sudoers(\.d/.*)?"),
@@ -599,9 +632,9 @@ def _mv(arguments: list[str]) -> Iterator[str]:
         yield phrase("it moves a whole tree away")
 
 
-def _find(arguments: list[str]) -> Iterator[str]:
-    runs = [one for flag, one in pairwise(arguments) if flag in FIND_RUNS]
-    if "-delete" in arguments or not {"unlink", "rmdir", "shred", "rm"}.isdisjoint(runs):
+def _find(arguments: list[str], name: str = "find") -> Iterator[str]:
+    runs = {words[0].rpartition("/")[2] for words in started_by_find(name, arguments)}
+    if (name == "find" and deletes(arguments)) or runs & {"unlink", "rmdir", "shred", "rm"}:
         yield phrase("it removes all that it finds, folders and all, without asking")
 
 
@@ -653,7 +686,8 @@ _CHECKS: dict[str, Callable[[list[str]], Iterator[str]]] = {
     "chmod": _chmod,
     **dict.fromkeys(("install", "mkdir", "mkfifo"), _made_with_mode),
     "mv": _mv,
-    **dict.fromkeys(("find", "gfind", "fd", "fdfind"), _find),
+    **dict.fromkeys(("find", "gfind"), _find),
+    **dict.fromkeys(("fd", "fdfind"), partial(_find, name="fd")),
     "kill": _kill,
     "rsync": _rsync,
     "cmake": _cmake,

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
-"""The options behind which `find` and `fd` have a command of their own."""
+from ferrule.core.phrases import joined, phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def names(text: str) -> frozenset[str]:
@@ -94,6 +97,24 @@ class Danger:
 
     part: str
     why: str
+
+
+STARTS_SHELL = phrase("it changes what runs when a shell or program starts")
+OF_GIT_ITSELF = phrase("it changes what git runs by itself")
+STARTS_WITH_GIT = phrase("it sets a program that git starts by itself")
+RUNS_ITSELF = phrase("it changes what runs by itself")
+SETTINGS = phrase("it changes settings that decide what runs")
+OF_GUARDED = frozenset({STARTS_SHELL, OF_GIT_ITSELF, STARTS_WITH_GIT, RUNS_ITSELF, SETTINGS})
+"""Why it is dangerous to write the guarded places of a workspace. A box holds such a change back, to be asked about."""
+
+
+def warning_about(dangers: Iterable[Danger], reason: str = "") -> str:
+    """What a user is told about a dangerous command besides the reason of the question; empty where there is none."""
+    why = dict.fromkeys(danger.why for danger in dangers)
+    if not why:
+        return ""
+    unsaid = [one for one in why if one not in reason]
+    return phrase("Dangerous: {why}.", why=joined("; ", unsaid)) if unsaid else phrase("This command is dangerous.")
 
 
 @dataclass(slots=True, frozen=True)

@@ -11,7 +11,8 @@ import shlex
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 
-from ferrule.policy.commands.parts import FIND_RUNS, Guess, likely_name, names
+from ferrule.policy.commands.find_words import started_by_find
+from ferrule.policy.commands.parts import Guess, likely_name, names
 from ferrule.policy.commands.words import is_assignment
 
 SHELLS = names("sh bash dash ash rbash zsh fish csh tcsh ksh mksh ksh93")
@@ -139,7 +140,7 @@ def unwrap(words: list[str]) -> Unwrapped:
             scripts = [word for word in arguments if " " in word] or scripts
         return _scripts(scripts, unknown=_any_guess(scripts), stands=name == "su" and bool(scripts))
     if name in ("find", "gfind", "fd", "fdfind"):
-        return Unwrapped([Inner(_filled(one)) for one in _executed(arguments)])
+        return Unwrapped([Inner(_filled(one)) for one in started_by_find(name, arguments)])
     if name in ("parallel", "sem"):
         return _parallel(arguments)
     if name == "git":
@@ -283,20 +284,6 @@ def _parallel(arguments: list[str]) -> Unwrapped:
     filled = [[word.replace("{}", value) for word in words] for value in values[:_MOST_VALUES] if words]
     runs = [_filled([*words, Guess("…")], "{"), *filled] if words else []
     return Unwrapped([Inner(run) for run in runs], reads_input=not words and not lists)
-
-
-def _executed(arguments: list[str]) -> list[list[str]]:
-    found: list[list[str]] = []
-    at = 0
-    while at < len(arguments):
-        at += 1
-        if arguments[at - 1] in FIND_RUNS:
-            end = at
-            while end < len(arguments) and arguments[end] not in (";", "+"):
-                end += 1
-            found.append(arguments[at:end])
-            at = end
-    return [words for words in found if words]
 
 
 def _filled(words: list[str], mark: str = "{}") -> list[str]:

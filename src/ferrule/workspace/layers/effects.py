@@ -11,10 +11,11 @@ from ferrule.core.call import Effects, FileEffect
 from ferrule.core.errors import ErrorKind
 from ferrule.core.guarded_names import CONFIGS
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import shown_row
 from ferrule.process.sandbox.git_config import runs_nothing_new
 from ferrule.workspace.atomic import has_other_names
 from ferrule.workspace.git_folders import GitFolders
-from ferrule.workspace.ignore_files import IgnoredPaths, is_made_again
+from ferrule.workspace.ignore_files import IgnoredPaths, is_guarded, is_made_again
 from ferrule.workspace.layers.git_files import git_effects
 from ferrule.workspace.layers.reading import look_again, opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
@@ -69,20 +70,22 @@ def effects_of(
 ) -> Effects:
     """What the changes of a layer are, in words and as a diff of at most `most_diff` characters.
 
-    The content of what rules keep back is never in it. Removals and changes come before what is new.
+    The content of what rules keep back is never in it.
     """
     git, internal = git_effects(changes)
-    told = sorted(_Teller(paths, changes, internal).tell(), key=lambda one: one.effect.action == "create")
+    diffs = {id(one.effect): one for one in _Teller(paths, changes, internal).tell()}
+    effects = Effects(tuple(one.effect for one in diffs.values()), barriers=barriers, git=tuple(git))
     diff: list[str] = []
     left_out = 0
     room = most_diff
-    for one in told:
-        if one.diff is None or len(one.diff) > room:
+    for one in effects.files:
+        text = diffs[id(one)].diff
+        if text is None or len(text) > room:
             left_out += 1
-        elif one.diff:
-            diff.append(one.diff)
-            room -= len(one.diff)
-    return Effects(tuple(one.effect for one in told), "".join(diff), left_out, barriers, git=tuple(git))
+        elif text:
+            diff.append(text)
+            room -= len(text)
+    return replace(effects, diff="".join(diff), left_out=left_out)
 
 
 class _Teller:
@@ -108,10 +111,10 @@ class _Teller:
                 continue
             if (target := targets.get(change.path)) is not None:
                 # Whoever judges the paths must see this one too, though nothing is lost with it.
-                told.append(_Told(self.effect(change, "delete", f"renamed to {target}")))
+                told.append(_Told(replace(self.effect(change, "delete", f"renamed to {target}"), moved=True)))
             elif (source := renamed.get(change.path)) is not None:
                 old = self._shown(source)
-                effect = replace(self.effect(change, "rename"), detail=f"from {old}")
+                effect = replace(self.effect(change, "rename", f"from {old}"), source=str(source.path))
                 told.append(_Told(effect, f"rename from {old}\nrename to {effect.shown}\n"))
             else:
                 told.append(self._one(change))
@@ -188,13 +191,15 @@ class _Teller:
     def effect(self, change: LayerChange, action: Action, detail: str = "") -> FileEffect:
         there = change.after or change.before
         node = "special" if change.special else _NODES[there.node] if there is not None else "file"
-        harmless = action == "change" and runs_nothing_new_by(change)
         return FileEffect(
-            action, str(change.path), self._shown(change), node, detail, opens=_opens(change), harmless=harmless
-        )
+            action, str(change.path), self._shown(change), node, detail, opens=_opens(change),
+            harmless=action == "change" and runs_nothing_new_by(change),
+            target=change.after.target if change.after is not None and change.after.node is Node.LINK else "",
+            guarded=is_guarded(change.inner),
+        )  # fmt: skip
 
     def _shown(self, change: LayerChange) -> str:
-        return one_line(os.fsencode(self._paths.show(change.path)).decode(errors="replace"))
+        return _visible(self._paths.show(change.path))
 
     def _may_compare(self, size: int) -> bool:
         """Whether so many more bytes may be compared; the lines of thousands of files are not worth it."""
@@ -266,14 +271,18 @@ def _detail(change: LayerChange) -> str:
         words = {Node.FILE: "was a file", Node.LINK: "was a link", Node.FOLDER: "was a folder"}
         parts.append(words[before.node])
     if after is not None and after.node is Node.LINK:
-        parts.append(f"-> {one_line(os.fsencode(after.target).decode(errors='replace'))}")
+        parts.append(f"-> {_visible(after.target)}")
     elif after is not None and before is None and _is_file(after) and after.mode & _UNUSUAL:
         parts.append(f"{after.mode:04o}")
     elif after is not None and before is not None and before.node is after.node and before.mode != after.mode:
         parts.append(f"{before.mode:04o} -> {after.mode:04o}")
     if change.twin:
-        parts.append(f"a copy of {one_line(change.twin)}, not a hard link")
+        parts.append(f"a copy of {_visible(change.twin)}, not a hard link")
     return ", ".join(parts)
+
+
+def _visible(name: str) -> str:
+    return shown_row(one_line(os.fsencode(name).decode(errors="replace")))
 
 
 def _with_detail(effect: FileEffect, detail: str) -> FileEffect:
@@ -321,6 +330,11 @@ def apply_layer(files: Files, changes: Sequence[LayerChange], origin: Origin | N
     return applied.make(origin)
 
 
+def require_applicable(files: Files, changes: Sequence[LayerChange]) -> None:
+    """Raise `PathError` for what no approval could put into the workspace; what rules say of it is not looked at."""
+    _Application(files, changes).check(rules=False)
+
+
 class _Application:
     def __init__(self, files: Files, changes: Sequence[LayerChange]) -> None:
         self._files, self._changes = files, changes
@@ -328,7 +342,7 @@ class _Application:
         named = {str(one.path) for one in changes}
         self._git = GitFolders(lambda path: path in named or os.path.lexists(path))
 
-    def check(self) -> None:
+    def check(self, *, rules: bool = True) -> None:
         """Refuse what can never be made, whatever the workspace holds."""
         roots = {root.path: root for root in self._files.paths.roots}
         for one in self._changes:
@@ -338,7 +352,8 @@ class _Application:
                 raise self._files.paths.outside(shown)
             if root.read_only:
                 raise only_read(shown)
-            self._files.paths.kept.require_write(one.path, shown)
+            if rules:
+                self._files.paths.kept.require_write(one.path, shown)
             if one.special:
                 raise PathError(
                     "special",
@@ -403,7 +418,7 @@ class _Application:
             return os.fdopen(os.dup(opened), "rb")
 
     def _shown(self, change: LayerChange) -> str:
-        return one_line(os.fsencode(self._files.paths.show(change.path)).decode(errors="replace"))
+        return _visible(self._files.paths.show(change.path))
 
 
 def _is_same(change: LayerChange, now: Seen | None) -> bool:
