@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 _DROPPED = str.maketrans("", "", "_-. ")
+_LONGEST = 200
+_MOST_KNOWN = 50_000
+_MOST_LETTERS = 100_000
+"""Letters that one search compares letter by letter; beyond them only what costs next to nothing is tried."""
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
@@ -18,14 +23,15 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
     Close is what is spelt alike (case, `_` and `-` do not count, so `read_file` is `readFile`), what has the same
     words, what begins or ends with the other, and what is few letters away. A name of one or two letters is close to
-    itself alone.
+    itself alone. However many and long the names are, a search takes some hundredths of a second at most.
     """
-    wanted = _plain(name)
-    if not wanted or len(name) > 200:
+    if len(name) > _LONGEST or not (wanted := _plain(name)):
         return []
-    letters = set(wanted)
+    letters, left = set(wanted), _MOST_LETTERS
     scored: list[tuple[float, str]] = []
-    for candidate in known:
+    for candidate in islice(known, _MOST_KNOWN):
+        if len(candidate) > _LONGEST:
+            continue
         plain = _plain(candidate)
         shorter, longer = (plain, wanted) if len(plain) < len(wanted) else (wanted, plain)
         if plain == wanted:
@@ -44,8 +50,8 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
             if not apart and len(plain) == len(wanted) and _words(name) == _words(candidate):
                 scored.append((0.1, candidate))  # `file_read` for `read_file`
                 continue
-            distance = edits(wanted, plain, bound)
-            if distance > bound:
+            left -= len(longer)
+            if left < 0 or (distance := edits(wanted, plain, bound)) > bound:
                 continue
             score = distance / len(longer)
         scored.append((score, candidate))
@@ -80,15 +86,19 @@ def edits(a: str, b: str, bound: int) -> int:
         a, b = a[:-1], b[:-1]
     if not a or not b:
         return len(a) or len(b)
-    before: list[int] = []
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        older, before, row = before, row, [i]
-        for j, y in enumerate(b, 1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
-            if older and j > 1 and x == b[j - 2] and a[i - 2] == y:
-                cost = min(cost, older[j - 2] + 1)
-            row.append(cost)
-        if min(row) > bound:
-            return bound + 1
-    return row[-1]
+    # A column of the table of distances is kept as the bits that say where it rises and falls: Hyyrö's form of Myers'
+    # algorithm, with swaps. Each letter of `b` then takes a few operations, however long `a` is.
+    places: dict[str, int] = {}
+    for at, letter in enumerate(a):
+        places[letter] = places.get(letter, 0) | 1 << at
+    every, last = (1 << len(a)) - 1, 1 << (len(a) - 1)
+    rises, falls, same, before, distance = every, 0, 0, 0, len(a)
+    for letter in b:
+        here = places.get(letter, 0)
+        swapped = ((~same & here) << 1) & before
+        same = ((((here & rises) + rises) ^ rises) | here | falls | swapped) & every
+        up, down = (falls | ~(same | rises)) & every, same & rises
+        distance += ((up & last) != 0) - ((down & last) != 0)
+        up = (up << 1) | 1
+        rises, falls, before = ((down << 1) | ~(same | up)) & every, up & same, here
+    return min(distance, bound + 1)
