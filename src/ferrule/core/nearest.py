@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 _DROPPED = str.maketrans("", "", "_-. ")
@@ -56,6 +59,43 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
             score = distance / len(longer)
         scored.append((score, candidate))
     return [candidate for _, candidate in sorted(scored)[:most]] if scored else []
+
+
+class UnknownNameError(ValueError):
+    """A name that no tool has, while one is called nearly the same."""
+
+
+def check_names(names: Iterable[str], known: Collection[str], *, complete: bool = True) -> list[str]:
+    """The names that no tool has yet, for a warning; raises `UnknownNameError` for one that is probably misspelt.
+
+    Names are as for `is_named`. One of a server's tools is compared with that server's alone, and is no cause for a
+    warning while it has none: the server may come. Where not all tools are known, nothing is misspelt.
+    """
+    missing: list[str] = []
+    there = frozenset(known)
+    for name in names:
+        if name in there or _is_server(name) or ("*" in name and any(fnmatchcase(one, name) for one in there)):
+            continue
+        before, mark, _ = name.rpartition("__")
+        alike = [one for one in known if one.startswith(before + mark)]
+        if close := nearest(name, alike, most=1) if complete else []:
+            raise UnknownNameError(
+                phrase("there is no tool `{name}`; did you mean `{close}`?", name=name, close=close[0])
+            )
+        if alike or not mark:
+            missing.append(name)
+    return missing
+
+
+def is_named(name: str, names: Collection[str]) -> bool:
+    """Whether a tool's name is one of these, which may contain `*`, or be `mcp__server` for all tools of a server."""
+    return name in names or any(
+        fnmatchcase(name, one) if "*" in one else _is_server(one) and name.startswith(f"{one}__") for one in names
+    )
+
+
+def _is_server(name: str) -> bool:
+    return name.startswith("mcp__") and name.count("__") == 1
 
 
 def _is_part(shorter: str, longer: str, name: str, candidate: str) -> bool:

@@ -8,7 +8,7 @@ from math import inf, isinf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.explain import TOO_HARD, BrokenRule
+from ferrule.core.explain import TOO_HARD
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import HALF_PAIR, NO_PLACE, InvalidParamsError, Path, Problem, not_json
 from ferrule.core.schema_compile import (
@@ -20,7 +20,7 @@ from ferrule.core.schema_compile import (
     require_validator,
     states,
 )
-from ferrule.core.schemas import Schema, chain, mapping, schema_at, size_of
+from ferrule.core.schemas import Schema, chain, mapping, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -204,7 +204,7 @@ def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
 def _explain(compiled: CompiledSchema, value: Any, size: int) -> InvalidParamsError | None:
     from jsonschema_rs import ValidationError
 
-    from ferrule.core.validator_errors import schema_rules
+    from ferrule.core.validator_errors import schema_rules, unknown_fields
 
     try:
         evaluations = compiled.cost.evaluations(value)
@@ -222,23 +222,11 @@ def _explain(compiled: CompiledSchema, value: Any, size: int) -> InvalidParamsEr
         compiled.validator.validate(value)
     except ValidationError as error:
         refusals = schema_rules([error], value)
-        if (one := refusals[0]).rule == "additionalProperties":  # it names one field, where many may be unknown
-            refusals = _unknown_fields(one, compiled.root, value) or refusals
+        refusals = unknown_fields(refusals[0], compiled.root, value) or refusals
         problems = explainer.explain(value, refusals[:MAX_PROBLEMS])
         problems.append(Problem((), "limit", phrase("and perhaps more; it would take too long to find every problem")))
         return InvalidParamsError(problems, value, more=max(0, len(refusals) - MAX_PROBLEMS))
     return None
-
-
-def _unknown_fields(one: BrokenRule, root: Any, value: Any) -> list[BrokenRule]:
-    """The refusals of every field that an object may not have, where its schema says which it may."""
-    around, closed = one.path[:-1], schema_at(one.path[:-1], root)
-    if closed.get("additionalProperties") is not False or "patternProperties" in closed:
-        return []
-    for part in around:
-        value = value[part]
-    known = mapping(closed.get("properties"))
-    return [BrokenRule((*around, field), one.rule) for field in value if field not in known]
 
 
 def _sorted(value: Any) -> Any:

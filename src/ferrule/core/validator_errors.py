@@ -397,6 +397,18 @@ def schema_rules(errors: Iterable[jsonschema_rs.ValidationError], value: Any, un
     return found
 
 
+def unknown_fields(first: BrokenRule, root: Any, value: Any) -> list[BrokenRule]:
+    """The refusals of all fields that an object may not have, where a validator that stops at the first named one."""
+    around = first.path[:-1]
+    closed = schema_at(around, root)
+    if first.rule != "additionalProperties" or closed.get(first.rule) is not False or "patternProperties" in closed:
+        return []
+    for part in around:
+        value = value[part]
+    known = mapping(closed.get("properties"))
+    return [BrokenRule((*around, field), first.rule) for field in value if field not in known]
+
+
 _WORDED: dict[str, tuple[str, str]] = {
     "OneOfMultipleValid": ("union", phrase("fits more than one of the forms allowed here; exactly one must fit")),
     "BacktrackLimitExceeded": ("limit", TOO_HARD),

@@ -16,7 +16,7 @@ from ferrule.plugins.plugin import BrokenModule, Offered, Plugin, ToolMaker, is_
 from ferrule.plugins.tools_folder import KEPT, ToolsFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from ferrule import Registry
     from ferrule.plugins.tools_folder import Sources
@@ -48,7 +48,6 @@ class FolderTools:
         registry: Registry,
         *,
         drafts: Path | None = None,
-        disabled: Collection[str] = (),
         pause: float = _PAUSE,
     ) -> None:
         """`drafts` is a workspace whose drafts are loaded too, those that the user agreed to."""
@@ -61,7 +60,6 @@ class FolderTools:
         self.broken: list[BrokenModule] = []
         """What currently cannot be loaded."""
         self._registry = registry
-        self._disabled = frozenset(disabled)
         self._pause = pause
         self._mine: dict[_Key, Tool[Any]] = {}
         self._unlisted: dict[str, BrokenModule] = {}
@@ -167,8 +165,6 @@ class FolderTools:
 
     def _register(self, key: _Key, tool: Tool[Any]) -> None:
         before = self._mine.pop(key, None)
-        if tool.name in self._disabled:
-            tool.enabled = False
         mine = before is not None and self._registry.get(*key) is before
         self._registry.register(tool, replace=mine, origin=ORIGIN)
         self._mine[key] = tool
