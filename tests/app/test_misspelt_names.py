@@ -39,9 +39,8 @@ def named(name: str, **options: Any) -> Tool[Any]:
 
 
 def settings(**given: Any) -> Settings:
-    return Settings(
-        **{"tools": ToolSettings(plugins=False, drafts=False), "audit": AuditSettings(enabled=False), **given}
-    )
+    plain: dict[str, Any] = {"tools": ToolSettings(plugins=False, drafts=False), "audit": AuditSettings(enabled=False)}
+    return Settings(**(plain | given))
 
 
 SLIPS = {"Bsh": "Bash", "bash": "Bash", "Raed": "Read", "readfile": "readFile", "web_fetch": "WebFetch"}
@@ -50,7 +49,7 @@ SLIPS = {"Bsh": "Bash", "bash": "Bash", "Raed": "Read", "readfile": "readFile", 
 @pytest.mark.parametrize("slip", SLIPS)
 @pytest.mark.parametrize("place", ["tools.disabled", "hooks.tools", "assistant.tools"])
 def test_a_misspelt_tool_in_a_setting_is_an_error_with_the_closest(place: str, slip: str, tmp_path: Path) -> None:
-    given = {
+    given: dict[str, Any] = {
         "tools.disabled": {"tools": ToolSettings(plugins=False, drafts=False, disabled=["Write", slip])},
         "hooks.tools": {"hooks": [HookSettings("before", ["true"], tools=[slip])]},
         "assistant.tools": {"assistant": AssistantSettings(tools=["Write", slip], save=False)},
@@ -61,7 +60,7 @@ def test_a_misspelt_tool_in_a_setting_is_an_error_with_the_closest(place: str, s
 
 @pytest.mark.parametrize("place", ["tools.disabled", "assistant.tools"])
 def test_a_name_like_no_tools_is_said(place: str, tmp_path: Path) -> None:
-    given = {
+    given: dict[str, Any] = {
         "tools.disabled": {"tools": ToolSettings(plugins=False, drafts=False, disabled=["launch_rocket"])},
         "assistant.tools": {"assistant": AssistantSettings(tools=["launch_rocket"], save=False)},
     }[place]

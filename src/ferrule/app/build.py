@@ -338,6 +338,7 @@ class App:
         self._looking: asyncio.Lock | None = None
         self._single_call = single_call
         built = build_policy(settings, workspace, self.tools)
+        self.policy = built.policy
         self.notes = [*built.notes, *self.tools.notes]
         """What a person should hear: a rule that names a tool which is not here, a server that is not trusted yet."""
         self.unrecorded = ""
