@@ -73,3 +73,48 @@ def test_a_call_that_cannot_be_is_said_so(ferrule: Command, arguments: list[str]
 def test_it_speaks_chinese(ferrule: Command) -> None:
     done = ferrule("--lang", "zh", "explain", "save_note", '{"text": "x"}')
     assert "写入" in done.out
+
+
+PARTICULAR = '''
+from ferrule import tool
+
+@tool(kind="readonly", roles=["admin"])
+def for_admins() -> str:
+    """Tell admins something. Use this to test."""
+    return "told"
+
+@tool(kind="readonly", needs=["tenant"])
+def for_tenants() -> str:
+    """Tell tenants something. Use this to test."""
+    return "told"
+
+@tool(kind="readonly", needs=["user"], roles=[])
+def for_users() -> str:
+    """Tell users something. Use this to test."""
+    return "told"
+'''
+
+
+@pytest.mark.parametrize("name", ["for_admins", "for_tenants", "for_users", "Read", "Raed"])
+@pytest.mark.parametrize("mode", ["default", "plan", "bypass"])
+def test_explain_and_call_agree_about_who_calls(ferrule: Command, name: str, mode: str) -> None:
+    """S1, M4: a tool that is not for this caller, or lacks context, is no more allowed by `explain` than by `call`."""
+    (ferrule.folder / "tools" / "particular.py").write_text(PARTICULAR)
+    (ferrule.workspace / "a.txt").write_text("a")
+    arguments = '{"file_path": "a.txt"}' if name in ("Read", "Raed") else "{}"
+    said = ferrule("explain", name, arguments, "--mode", mode, "--json")
+    called = ferrule("call", name, arguments, "--mode", mode, "--json").json
+    assert (said.code == 0) is called["success"]
+    if "verdict" in said.json:
+        assert said.json["verdict"] == ("allow" if called["success"] else "deny")
+        assert called["success"] or said.json["reason"] in called["error"]["message"]
+    else:
+        assert said.json["error"] == called["error"]
+
+
+def test_explain_holds_a_call_to_the_limits_that_a_call_has(ferrule: Command) -> None:
+    (ferrule.workspace / "ferrule.toml").write_text("[limits]\nargument_bytes = 20\n")
+    for command in ("explain", "call"):
+        done = ferrule(command, "Read", '{"file_path": "a-rather-long-name.txt"}')
+        assert done.code == 1
+        assert "at most 20 are allowed" in done.err

@@ -97,6 +97,39 @@ def test_ten_thousand_names_are_compared_once_each_and_unlike_ones_never(monkeyp
     assert compared == []
 
 
+def slowly(a: str, b: str) -> int:
+    """The distance by its definition: the whole table."""
+    table = [[i + j for j in range(len(b) + 1)] for i in range(len(a) + 1)]
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            costs = table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1])
+            table[i][j] = min(costs)
+            if i > 1 and j > 1 and a[i - 2 : i] == b[j - 2 : j][::-1]:
+                table[i][j] = min(table[i][j], table[i - 2][j - 2] + 1)
+    return table[-1][-1]
+
+
+@given(st.text("abcd", max_size=12), st.text("abcd", max_size=12), st.integers(0, 12))
+def test_edits_are_counted_as_by_their_definition(a: str, b: str, bound: int):
+    assert nearest_module.edits(a, b, bound) == min(slowly(a, b), bound + 1)
+
+
+@pytest.mark.parametrize("length", [1, 20, 199, 3_000_000])
+def test_a_search_compares_a_bounded_number_of_letters(length: int, monkeypatch: pytest.MonkeyPatch):
+    """P2: whatever is sent and however many names there are."""
+    letters = 0
+    letter_by_letter = nearest_module.edits
+
+    def counting(wanted: str, known: str, bound: int) -> int:
+        nonlocal letters
+        letters += len(known)
+        return letter_by_letter(wanted, known, bound)
+
+    monkeypatch.setattr(nearest_module, "edits", counting)
+    nearest("y" + "ba" * (length // 2), (f"{number % 10}" + "ab" * (length // 2) for number in range(60_000)))
+    assert letters <= 100_000 + length
+
+
 NAMES = st.text(st.characters(codec="utf-8", categories=("L", "N"), include_characters="_-"), min_size=1, max_size=12)
 
 

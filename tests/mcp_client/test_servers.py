@@ -193,8 +193,8 @@ def test_the_end_of_the_loop_is_the_end_of_its_servers(tmp_path: Path) -> None:
 async def test_disabled_tools_stay_disabled(tmp_path: Path) -> None:
     from ferrule.mcp_client.servers import Servers
 
-    registry = Registry()
-    servers = Servers([plain()], registry, folders=[tmp_path], data=tmp_path / "data", disabled=["mcp__peer__echo"])
+    registry = Registry(disabled=["mcp__peer__echo"])
+    servers = Servers([plain()], registry, folders=[tmp_path], data=tmp_path / "data")
     await servers.start()
     assert "mcp__peer__echo" not in registry.names()
     result = await Runtime(registry).run(RawCall("mcp__peer__echo", {"text": "x"}))

@@ -166,7 +166,9 @@ def test_a_number_with_too_many_digits_is_refused() -> None:
 def test_many_problems_are_counted_and_the_first_are_told() -> None:
     text = refusal({f"unknown_{number}": 1 for number in range(100)})
     assert "have 102 problems" in text
-    assert "- and 82 more" in text
+    assert "unknown_9`" in text
+    assert "unknown_10`" not in text
+    assert "- and 90 more" in text
 
 
 def test_a_huge_key_or_value_does_not_come_back_whole() -> None:

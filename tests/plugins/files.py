@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,8 @@ def findings(loaded: ToolsFolder | FolderTools) -> dict[str, str]:
     return {Path(one.source).name: one.reason for one in broken}
 
 
-def in_registry(*folders: Path, **options: Any) -> tuple[FolderTools, Registry]:
-    registry = Registry()
+def in_registry(*folders: Path, disabled: Iterable[str] = (), **options: Any) -> tuple[FolderTools, Registry]:
+    registry = Registry(disabled=disabled)
     loaded = FolderTools(folders, registry, **options)
     loaded.load()
     return loaded, registry

@@ -133,6 +133,31 @@ async def test_administration_is_by_area(store: str, tmp_path: Path) -> None:
         assert [await refused(most, area) for area in areas] == [200, 200, 200, 403, 200]
 
 
+async def test_a_misspelt_tool_restricts_nothing_and_is_refused(store: str, tmp_path: Path) -> None:
+    """S1: in a role's rules and in the limits of tenants, users and keys; what is like no tool may still come."""
+    async with running(store, tmp_path) as service:
+        client = await service.client()
+        limits: Any = {"tools": {"noet": {"rate": 1}}}
+        for attempt in (
+            client.put_role("clerk", deny=["noet"]),
+            client.put_role("clerk", ask=["add", "noet"]),
+            client.put_role("clerk", allow=["noet(x*)"]),
+            client.create_user("ann", limits=limits),
+            client.change_user("admin", limits=limits),
+            client.change_tenant("default", limits=limits),
+            client.create_key("admin", limits=limits),
+        ):
+            with pytest.raises(ServiceError) as problem:
+                await attempt
+            assert (problem.value.status, problem.value.problem.detail) == (
+                422,
+                "There is no tool `noet`; did you mean `note`?",
+            )
+        await client.put_role(
+            "clerk", deny=["note", "launch_rocket", "mcp__late__x", "Bash(rm *)"], allow=["Admin(keys)"]
+        )
+
+
 async def test_what_cannot_be_is_refused_in_words(store: str, tmp_path: Path) -> None:
     async with running(store, tmp_path) as service:
         client = await service.client()

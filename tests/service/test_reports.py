@@ -113,6 +113,7 @@ async def test_rules_are_tried_on_a_call_and_nothing_runs(store: str, tmp_path: 
             ({"tool": "nothing"}, 404),
             ({"tool": "note", "arguments": {}}, 422),
             ({"tool": "note", "allow": ["("]}, 422),
+            ({"tool": "note", "deny": ["noet"]}, 422),
         ):
             assert (await http.post("/v1/rules/test", json=body)).status_code == status
         assert started == []

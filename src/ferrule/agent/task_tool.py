@@ -119,7 +119,7 @@ class TaskTool(Tool[TaskParams]):
         )
 
     def _tools(self, params: TaskParams) -> ToolSource:
-        tools = self._agent.tools.without([NAME])
+        tools = self._agent.tools.filtered(lambda tool: tool.name != NAME)
         return tools.read_only() if params.tools == "read-only" else tools
 
 

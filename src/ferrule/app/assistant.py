@@ -194,8 +194,10 @@ def _shown(app: App, named: list[str]) -> ToolSource:
     those for the web would only be refused where no host is allowed.
     """
     if named:
+        app.notes += app.tools.unknown("assistant.tools", [one for one in named if one != "all"])
         return app.tools.registry.only(named)
-    return app.tools.registry.without(TWINS if _allows_hosts(app.settings) else (*TWINS, *WEB))
+    hidden = TWINS if _allows_hosts(app.settings) else (*TWINS, *WEB)
+    return app.tools.registry.filtered(lambda tool: tool.name not in hidden)
 
 
 def _allows_hosts(settings: Settings) -> bool:

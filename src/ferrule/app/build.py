@@ -23,6 +23,7 @@ from ferrule.app.settings import (
     user_settings_file,
 )
 from ferrule.core.context import Environment, SandboxChoice
+from ferrule.core.nearest import UnknownNameError, check_names
 from ferrule.core.phrases import phrase, said_by
 from ferrule.process.arguments import wrong_text
 from ferrule.registry.registry import Registry
@@ -69,6 +70,24 @@ class Tools:
         """All that could not be loaded, as it is now: the files of a folder may change."""
         return [*self.skipped, *(self.folders.broken if self.folders is not None else ())]
 
+    def unknown(self, place: str, names: Sequence[str], *, elsewhere: bool = False) -> list[str]:
+        """What to say of names in a setting that no tool has yet; raises `SettingsError` for one that is misspelt.
+
+        What it says of such a tool holds once there is one. Tools may also be `elsewhere`, where nobody knows them.
+        """
+        if not names or names == ["*"]:
+            return []
+        from ferrule.policy.rule_file import MAY_COME
+
+        try:
+            missing = check_names(
+                names, [*self.registry.known_names(), *MAY_COME], complete=not self.broken and not elsewhere
+            )
+        except UnknownNameError as error:
+            raise SettingsError(phrase("`{place}`: {error}", place=place, error=error)) from None
+        return [phrase("`{place}` names `{name}`, which no tool here is called.", place=place, name=name)
+                for name in missing]  # fmt: skip
+
 
 def build_tools(
     settings: Settings, workspace: Path, ports: Ports | None = None, *, plugins_come: bool = False
@@ -80,7 +99,7 @@ def build_tools(
     from ferrule.builtin.all_tools import builtin_tools
     from ferrule.toolbox.areas import found_tools
 
-    registry = Registry()
+    registry = Registry(disabled=settings.tools.disabled)
     registry.register_many(builtin_tools(), origin="builtin")
     if settings.tools.drafts:
         from ferrule.builtin.draft_tool import DraftTool
@@ -103,7 +122,6 @@ def build_tools(
                     tool_folders(settings, workspace),
                     registry,
                     drafts=DraftsFolder(workspace) if settings.tools.drafts else None,
-                    disabled=settings.tools.disabled,
                 )
                 tools.folders.load()
     toolbox, tools.notes = found_tools(accounts_of(settings, workspace))
@@ -111,9 +129,11 @@ def build_tools(
     folders = added_folders(settings, workspace)
     tools.servers, notes = build_servers(settings, workspace, registry, folders, ports, may_come=plugins_come)
     tools.notes += notes
-    for name in settings.tools.disabled:
-        if name in registry:
-            registry.disable(name)
+    tools.notes += tools.unknown("tools.disabled", settings.tools.disabled)
+    for hook in settings.hooks:
+        tools.notes += tools.unknown("hooks.tools", hook.tools)
+    for pool, names in settings.remote.pools.items():
+        tools.notes += tools.unknown(f"remote.pools.{pool}", [one for one in names if ":" not in one], elsewhere=True)
     return tools
 
 
@@ -139,7 +159,7 @@ def build_policy(settings: Settings, workspace: Path, tools: Tools) -> BuiltPoli
         from ferrule.policy.patterns import RuleError
         from ferrule.policy.rule_file import KnownTools, RuleChecks
 
-        known = KnownTools(tools.registry.get, tools.registry.names(), complete=not tools.broken)
+        known = KnownTools(tools.registry.get, tools.registry.known_names(), complete=not tools.broken)
         try:
             checked = RuleChecks(workspace, known).read(written_rules(settings))
         except RuleError as error:
@@ -355,6 +375,7 @@ class App:
         self._following: asyncio.Task[None] | None = None
         self._single_call = single_call
         built = build_policy(settings, workspace, self.tools)
+        self.policy = built.policy
         self.notes = [*built.notes, *self.tools.notes]
         """What a person should hear: a rule that names a tool which is not here, a server that is not trusted yet."""
         self.unrecorded = ""

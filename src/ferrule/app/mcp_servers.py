@@ -141,7 +141,6 @@ def build_servers(
         folders=(workspace, *folders),
         data=mcp_folder(),
         ports=ports,
-        disabled=settings.tools.disabled,
     )
     return servers, notes
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from ferrule.cli.output import write
 from ferrule.cli.words import _, said_of
 from ferrule.core.errors import MissingExtraError
 from ferrule.core.loops import on_signal
+from ferrule.core.nearest import is_named
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -148,11 +148,12 @@ def _choose(app: App, names: tuple[str, ...]) -> None:
     shown = app.tools.registry.for_mode(app.settings.permissions.mode)
     wanted = [one.strip() for listed in names for one in listed.split(",") if one.strip()]
     if wanted:
-        missing = [one for one in wanted if not any(fnmatchcase(name, one) for name in shown.names())]
+        app.tools.unknown("--tools", wanted)  # raises for one that is misspelt
+        missing = [one for one in wanted if not any(is_named(name, [one]) for name in shown.names())]
         if missing:
             listed = ", ".join(f"`{one}`" for one in missing)
             warn(_("No tool is called {names}; `ferrule tools` lists them.").format(names=listed))
-        shown = shown.filtered(lambda tool: any(fnmatchcase(tool.name, one) for one in wanted))
+        shown = shown.filtered(lambda tool: is_named(tool.name, wanted))
     app.runtime.tools = shown
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from ferrule.cli.options import (
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, said_of
 from ferrule.core.loops import on_signal
+from ferrule.core.nearest import is_named
 from ferrule.remote.wire import RemoteError
 from ferrule.remote.wire import require_pool as checked_pool
 
@@ -151,10 +151,11 @@ async def _work(settings: Settings, folder: Path, options: WorkerOptions) -> Non
     async with app:
         report_broken(app.tools)
         wanted = options.tools or ("*",)
+        app.tools.unknown("--tools", wanted)  # raises for one that is misspelt
         tools = [
             one.tool
             for _name, one in app.tools.registry.entries()
-            if one.enabled and one.tool.fault is None and any(fnmatchcase(one.tool.name, name) for name in wanted)
+            if one.enabled and one.tool.fault is None and is_named(one.tool.name, wanted)
         ]
         if not tools:
             raise RemoteError(_("There is no tool called {names}.").format(names=", ".join(wanted)))

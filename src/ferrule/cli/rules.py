@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.app.build import build_policy, build_tools, session_environment, written_rules
+from ferrule.app.build import App, build_policy, build_tools, written_rules
 from ferrule.app.server_files import as_settings_error
 from ferrule.app.settings import PROJECT_FILE, user_settings_file
 from ferrule.cli.completion import complete_tools
@@ -27,11 +27,9 @@ from ferrule.cli.options import (
 from ferrule.cli.output import print_table, write, write_json, write_styled
 from ferrule.cli.words import _, details_of, localised, result_text
 from ferrule.core.call import RawCall
-from ferrule.core.context import Session
 from ferrule.core.errors import StoppedError
 from ferrule.core.shown_text import visible
 from ferrule.pipeline.format import format_stopped
-from ferrule.pipeline.run import Runtime
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.explain import Explanation, explain
 from ferrule.policy.rule_file import RuleChecks, RuleFile, Written
@@ -40,6 +38,7 @@ from ferrule.policy.rules import parse_rule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ferrule.core.context import Session
     from ferrule.core.tool import Invocation
     from ferrule.policy.decide import RulePolicy
     from ferrule.policy.rule_file import Imported
@@ -247,19 +246,15 @@ def explain_command(
 ) -> None:
     workspace = workspace.resolve()
     settings = settings_for(workspace).settings
-    tools = build_tools(settings, workspace)
-    report_broken(tools)
-    built = build_policy(settings, workspace, tools)
-    for note in built.notes:
+    # All that a call is decided by is made as for `ferrule call`, and nothing is put on record.
+    app = App(replace(settings, audit=replace(settings.audit, enabled=False)), workspace, single_call=True)
+    report_broken(app.tools)
+    for note in app.notes:
         warn(note)
-    session = Session(
-        workspace=workspace,
-        environment=session_environment(settings, workspace),
-        restrictions=built.policy.restrictions,
-    )
+    session = app.runtime.session
     call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
     try:
-        invocation = Runtime(tools.registry, policy=built.policy, session=session).build(call)
+        invocation = app.runtime.build(call)
     except StoppedError as stopped:
         result = format_stopped(call.id, tool, stopped)
         if as_json and result.error is not None:
@@ -268,7 +263,7 @@ def explain_command(
             write(result_text(result), err=True)
         sys.exit(1)
     invocation.session = session
-    explanation = asyncio.run(_explained(built.policy, invocation, session))
+    explanation = asyncio.run(_explained(app.policy, invocation, session))
     if explanation.box:
         from ferrule.builtin.session_shells import box_shows
 

@@ -156,7 +156,11 @@ class Mode(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Mode:
-        raise ValueError(f"There is no mode {value!r}. Modes are {', '.join(cls)}.")
+        from ferrule.core.nearest import nearest
+
+        close = nearest(value, cls, most=1) if isinstance(value, str) else []
+        meant = f" Did you mean '{close[0]}'?" if close else ""
+        raise ValueError(f"There is no mode {value!r}.{meant} Modes are {', '.join(cls)}.")
 
 
 LOOSEST_FIRST = (Mode.BYPASS, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.DONT_ASK, Mode.PLAN)

@@ -7,7 +7,7 @@ the words are the same for a tool made of Python types and for one made of a JSO
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,7 +29,17 @@ from ferrule.core.problems import (
     wrong_choice,
     wrong_size,
 )
-from ferrule.core.schemas import applied, array_parts, below, followed, mapping, options, resolve, schema_at
+from ferrule.core.schemas import (
+    applied,
+    array_parts,
+    below,
+    followed,
+    mapping,
+    options,
+    resolve,
+    schema_at,
+    size_of,
+)
 from ferrule.core.shown_text import cut
 from ferrule.core.wording import EXAMPLES, choices_of, example_of, hint, kind_of, value_form
 
@@ -38,6 +48,8 @@ if TYPE_CHECKING:
 
 UNIONS_READ = 8
 """Unions within unions that are still looked into."""
+_WORK, _LEAST_READ, _MOST_READ = 50_000, 10, 1_000
+"""Refusals that are explained, each of which may take a walk over the whole schema: the larger that is, the fewer."""
 
 
 @dataclass(slots=True)
@@ -67,7 +79,7 @@ class Explainer:
     from names that also mean a field to the one that the schema shows.
     """
 
-    __slots__ = ("_missing", "complete", "known_parts", "other_names", "schema")
+    __slots__ = ("__dict__", "_missing", "complete", "known_parts", "other_names", "schema")
 
     def __init__(self, schema: Any, *, complete: bool, other_names: Mapping[str, str] | None = None) -> None:
         self.schema = schema
@@ -75,6 +87,11 @@ class Explainer:
         self.other_names = other_names or {}
         self._missing: dict[int, tuple[Any, Problem]] = {}
         self.known_parts: dict[int, tuple[Any, list[_SchemaPart]]] = {}
+
+    @cached_property
+    def most(self) -> int:
+        """How many refusals may be given to `explain`: what that takes is bounded, whatever was sent."""
+        return max(_LEAST_READ, min(_MOST_READ, _WORK // size_of(self.schema)))
 
     def explain(self, value: Any, refusals: Sequence[BrokenRule]) -> list[Problem]:
         """Every problem once, in the order of the schema; of a union, only those of the form that was meant."""
@@ -636,7 +653,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 _BROKEN: dict[str, Callable[[Any, Any], bool]] = {
-    "enum": lambda limit, value: not any(_same(one, value) for one in limit),
+    "enum": lambda limit, value: value not in limit or not any(_same(one, value) for one in limit),
     "const": lambda limit, value: not _same(limit, value),
     "minimum": lambda limit, value: _is_number(value) and value < limit,
     "maximum": lambda limit, value: _is_number(value) and value > limit,

@@ -164,7 +164,8 @@ class TypedOutput:
             same = None if self._holds_instances else _equal_of_type(adapter, value)
             if same is not None:
                 return same
-            raise ErrorReader(adapter.core_schema, _json_schema(adapter)).read(error, text) from None
+            reader = ErrorReader(adapter.core_schema, _json_schema(adapter))
+            raise reader.read(error, text, adapter.validate_json) from None
         except Exception as error:  # noqa: BLE001 - a validator that takes only what it once got; it says nothing of this
             logger.warning("A result was not held to %s, which failed: %r", self._annotation, error)
             return value

@@ -304,7 +304,7 @@ class ModelParams:
         except ValidationError as error:
             if self._errors is None:
                 self._errors = ErrorReader(self.model.__pydantic_core_schema__, self.schema)
-            raise self._errors.read(error, text) from None
+            raise self._errors.read(error, text, self._validate or self._compile()) from None
 
     def dump(self, params: Any) -> bytes:
         # Not by the model's serializer, which may hide fields: two calls that differ must not look the same.

@@ -40,7 +40,7 @@ class Problem:
     code: str
     message: str
     expected: tuple[str, ...] = ()
-    choices: tuple[Any, ...] = ()
+    choices: Sequence[Any] = ()
     form: str = ""
     rule: str = ""
 
@@ -51,11 +51,15 @@ class Problem:
 
 
 class InvalidParamsError(Exception):
-    """The arguments do not fit. Carries every problem and, when it could be read, the value itself."""
+    """The arguments do not fit. Carries the problems and, when it could be read, the value itself.
 
-    def __init__(self, problems: Sequence[Problem], value: Any = None) -> None:
+    `more` is how many problems there are besides: only so many are worked out.
+    """
+
+    def __init__(self, problems: Sequence[Problem], value: Any = None, *, more: int = 0) -> None:
         self.problems = problems if isinstance(problems, list) else list(problems)
         self.value = value
+        self.more = more
 
     def __str__(self) -> str:
         return "; ".join(f"{problem.where}: {problem.message}" for problem in self.problems)
@@ -207,7 +211,7 @@ def wrong_choice(path: Path, choices: Sequence[Any], value: Any) -> Problem:
         names = [one for one in choices if isinstance(one, str)]
         close = nearest(value, names) if isinstance(value, str) else []
     problem = out_of_form(path, "enum", form, value)
-    problem.choices = tuple(choices)
+    problem.choices = choices
     if close:
         meant = or_list([show(one) for one in close])
         problem.message = phrase("{problem}. Did you mean {meant}?", problem=problem.message, meant=meant)
@@ -272,6 +276,7 @@ def _known_fields(known: tuple[str, ...]) -> Phrase:
 
 
 HALF_PAIR = phrase("a string contains half of a surrogate pair, which is not text")
+NO_PLACE = phrase("do not fit this tool's schema, and are too large to say where. Send less at once")
 
 # Text that is no JSON. The parser's finding leads to the place; the words are our own.
 

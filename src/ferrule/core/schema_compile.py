@@ -12,7 +12,7 @@ from ferrule.core.errors import DefinitionError, MissingExtraError
 from ferrule.core.explain import Explainer
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import format_path
-from ferrule.core.schemas import Schema, array_parts, mapping, parts
+from ferrule.core.schemas import Schema, array_parts, mapping, parts, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -649,19 +649,6 @@ def _parts(node: SchemaNode, value: Any) -> Iterator[tuple[SchemaNode, Any, int]
             yield placed, item, 1
         for part, times in node.any_item:
             yield part, item, times
-
-
-def size_of(value: Any) -> int:
-    """How many values a JSON value is made of, itself included."""
-    size, waiting = 0, [value]
-    while waiting:
-        one = waiting.pop()
-        size += 1
-        if isinstance(one, dict):
-            waiting += cast("dict[str, Any]", one).values()
-        elif isinstance(one, list):
-            waiting += cast("list[Any]", one)
-    return size
 
 
 def _uses(node: SchemaNode, *, inner: bool) -> Iterator[tuple[SchemaNode, int]]:

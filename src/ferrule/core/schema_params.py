@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.explain import TOO_HARD
 from ferrule.core.phrases import phrase
-from ferrule.core.problems import HALF_PAIR, InvalidParamsError, Path, Problem, not_json
+from ferrule.core.problems import HALF_PAIR, NO_PLACE, InvalidParamsError, Path, Problem, not_json
 from ferrule.core.schema_compile import (
     CompiledSchema,
     TooCostly,
@@ -18,10 +18,9 @@ from ferrule.core.schema_compile import (
     is_linear,
     looks_sound,
     require_validator,
-    size_of,
     states,
 )
-from ferrule.core.schemas import Schema, chain, mapping
+from ferrule.core.schemas import Schema, chain, mapping, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,7 +37,6 @@ _HUGE = 10**MAX_DIGITS
 
 TOO_LARGE = phrase("too large or too deeply nested to be checked against this tool's schema. Send less at once")
 TOO_MANY_DEFAULTS = phrase("too many defaults would have to be filled in. Send less at once")
-NO_PLACE = phrase("do not fit this tool's schema, and are too large to say where. Send less at once")
 
 
 def is_quick(pattern: str) -> bool:
@@ -88,8 +86,8 @@ class SchemaParams:
         """Read and check JSON text, and fill in defaults; raise `InvalidParamsError` with every problem."""
         value = parse(text)
         compiled = self.compile()
-        if problems := _problems(compiled, value, len(text)):
-            raise InvalidParamsError(problems, value)
+        if invalid := _misfit(compiled, value, len(text)):
+            raise invalid
         return self._filled(compiled, value, len(text)) if self._has_defaults else value
 
     def dump(self, params: Any) -> bytes:
@@ -114,10 +112,10 @@ class SchemaParams:
                 if filled is value:
                     return value
                 added = size + len(self._text) * len(places)
-                problems = _problems(compiled, filled, added)
-                if not problems:
+                invalid = _misfit(compiled, filled, added)
+                if invalid is None:
                     return filled
-                wrong = [problem.path for problem in problems]
+                wrong = [problem.path for problem in invalid.problems]
                 leave |= {place for place in places if any(path[: len(place)] == place for path in wrong)}
         except TooManyDefaults:
             raise InvalidParamsError([Problem((), "limit", TOO_MANY_DEFAULTS)]) from None
@@ -177,17 +175,19 @@ def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
             waiting += [((*path, at), inner_items[at]) for at in range(len(inner_items) - 1, -1, -1)]
 
 
-def _problems(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
-    """Every problem; none when the value fits. Bounds first: nothing stops the validator once it runs."""
+def _misfit(compiled: CompiledSchema, value: Any, size: int) -> InvalidParamsError | None:
+    """Why a value does not fit; None when it does. Bounds first: nothing stops the validator once it runs."""
     try:
         if not compiled.cost.is_tame(size):
             compiled.cost.check(value)
-        if compiled.backtracking is not None and (hard := list(_too_hard(compiled.backtracking, value))):
-            return hard
+        if compiled.backtracking is not None and (
+            hard := list(islice(_too_hard(compiled.backtracking, value), MAX_PROBLEMS))
+        ):
+            return InvalidParamsError(hard, value)
         if compiled.validator.is_valid(value):
-            return []
+            return None
     except TooCostly:
-        return [Problem((), "limit", TOO_LARGE)]
+        return InvalidParamsError([Problem((), "limit", TOO_LARGE)], value)
     return _explain(compiled, value, size)
 
 
@@ -201,34 +201,32 @@ def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
                     yield Problem(path, "limit", TOO_HARD)
 
 
-def _explain(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
+def _explain(compiled: CompiledSchema, value: Any, size: int) -> InvalidParamsError | None:
     from jsonschema_rs import ValidationError
 
-    from ferrule.core.validator_errors import schema_rules
+    from ferrule.core.validator_errors import schema_rules, unknown_fields
 
     try:
         evaluations = compiled.cost.evaluations(value)
     except TooCostly:
         evaluations = inf
+    explainer = compiled.explainer
     if evaluations <= EXPLAIN_COST and evaluations * size <= EXPLAIN_BYTES:
         refusals = schema_rules(compiled.validator.iter_errors(value), value)
-        problems = compiled.explainer.explain(value, refusals)
-        if len(problems) > MAX_PROBLEMS:
-            rest = len(problems) - MAX_PROBLEMS
-            said = phrase("and {rest} more problems; these are the first {shown}", rest=rest, shown=MAX_PROBLEMS)
-            problems[MAX_PROBLEMS:] = [Problem((), "limit", said)]
-        return problems
+        problems = explainer.explain(value, refusals[: explainer.most])
+        more = max(0, len(problems) - MAX_PROBLEMS) + max(0, len(refusals) - explainer.most)
+        return InvalidParamsError(problems[:MAX_PROBLEMS], value, more=more)
     if compiled.has_unions:
-        return [Problem((), "value", NO_PLACE)]
+        return InvalidParamsError([Problem((), "value", NO_PLACE)], value)
     try:
         compiled.validator.validate(value)
     except ValidationError as error:
-        first = compiled.explainer.explain(value, schema_rules([error], value))
-        return [
-            *first,
-            Problem((), "limit", phrase("and perhaps more; it would take too long to find every problem")),
-        ]
-    return []
+        refusals = schema_rules([error], value)
+        refusals = unknown_fields(refusals[0], compiled.root, value) or refusals
+        problems = explainer.explain(value, refusals[:MAX_PROBLEMS])
+        problems.append(Problem((), "limit", phrase("and perhaps more; it would take too long to find every problem")))
+        return InvalidParamsError(problems, value, more=max(0, len(refusals) - MAX_PROBLEMS))
+    return None
 
 
 def _sorted(value: Any) -> Any:

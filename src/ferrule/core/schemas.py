@@ -122,6 +122,19 @@ def parts(document: Any) -> Iterator[Schema]:
         waiting += [one for one in held if isinstance(one, _HOLDERS)]
 
 
+def size_of(value: Any) -> int:
+    """How many values a JSON value is made of, itself included."""
+    size, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        size += 1
+        if isinstance(one, dict):
+            waiting += cast("dict[str, Any]", one).values()
+        elif isinstance(one, list):
+            waiting += cast("list[Any]", one)
+    return size
+
+
 def applied(schema: Any, root: Any) -> list[Schema]:
     """The schema and every part that may say something of the same value, except the forms of a union."""
     found: dict[int, Schema] = {}

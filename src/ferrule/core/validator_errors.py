@@ -5,12 +5,13 @@ from __future__ import annotations
 from ipaddress import AddressValueError, NetmaskValueError
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_core import from_json
+from pydantic_core import ValidationError, from_json, to_json
 
 from ferrule.core.explain import TOO_HARD, UNIONS_READ, BrokenRule, Explainer
 from ferrule.core.phrases import Phrase, phrase
 from ferrule.core.problems import (
     HALF_PAIR,
+    NO_PLACE,
     InvalidParamsError,
     Path,
     PathPart,
@@ -28,13 +29,9 @@ from ferrule.core.schemas import below, mapping, options, parts, resolve, schema
 from ferrule.core.wording import EXAMPLES, example_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import jsonschema_rs
-    from pydantic import ValidationError
-
-_READ = 10_000
-"""Errors of one validation that are looked at: ten megabytes of wrong arguments must not hold a program up."""
 
 
 def _by_error(kinds: Mapping[str, str]) -> dict[str, str]:
@@ -165,6 +162,8 @@ _BROKEN = (
 )
 """By error: the rule, where the error says what that is set to, and what it is set to where the error does not."""
 _BY_OWN_WORDS = ("", "", None)
+_WORDED_TIMES = 10
+"""How many times as many errors as are explained pydantic words: it does so for all at once, each with all choices."""
 _COUNTED = {"max_length": "character", "max_digits": "digit", "decimal_places": "digit", "whole_digits": "digit"}
 _OBJECTS = ("model-fields", "typed-dict")
 _ARGUMENTS = {"dataclass-args": "fields", "named-tuple": "fields", "arguments": "arguments_schema"}
@@ -184,26 +183,51 @@ class ErrorReader:
         self._has_unions = any(len(options(part)) > 1 for part in parts(schema))
         self._explainer = Explainer(schema, complete=False, other_names=self._other_names)
 
-    def read(self, error: ValidationError, text: str | bytes) -> InvalidParamsError:
-        """Every error of one validation; of a union, only what the form that was meant has wrong."""
-        errors = error.errors(include_url=False)
-        if errors[0]["type"] == "json_invalid" and not errors[0]["loc"]:
+    def read(self, error: ValidationError, text: str | bytes, load: Callable[..., Any]) -> InvalidParamsError:
+        """The errors of one validation; of a union, only what the form that was meant has wrong. `load` validates."""
+        total, most = error.error_count(), self._explainer.most
+        errors = error.errors(include_url=False) if total <= _WORDED_TIMES * most else []
+        if errors and errors[0]["type"] == "json_invalid" and not errors[0]["loc"]:
             return InvalidParamsError([not_json(str(errors[0].get("ctx", {}).get("error", "")), text)])
         try:
             value = from_json(text)
         except (ValueError, TypeError):
             return InvalidParamsError([Problem((), "json", HALF_PAIR)])
+        if not errors and not (errors := self._errors_at_the_start(value, most, load)):
+            return InvalidParamsError([Problem((), "value", NO_PLACE)], value)
         refusals = [
             self._refusal(one, value)
-            for one in errors[:_READ]
+            for one in errors[:most]
             # Only because of another error, which is there too.
             if one["type"] != "default_factory_not_called" or len(errors) == 1
         ]
         problems = self._explainer.explain(value, refusals)
-        if len(errors) > _READ:
-            said = phrase("and more problems than the {count} that were checked", count=f"{_READ:,}")
+        more = max(0, total - min(len(errors), most))
+        if more and self._has_unions:  # each form of a union has errors of its own, so that their number says nothing
+            more = 0
+            said = phrase("and more problems than the {count} that were checked", count=f"{most:,}")
             problems.append(Problem((), "limit", said))
-        return InvalidParamsError(problems, value)
+        return InvalidParamsError(problems, value, more=more)
+
+    def _errors_at_the_start(self, value: Any, most: int, load: Callable[..., Any]) -> list[Any]:
+        """The errors of the first values alone, where there are too many for pydantic to word each.
+
+        Only those that hold whatever comes after, and fields that the arguments lack as a whole.
+        """
+        try:
+            load(to_json(_start(value, [most])), strict=True)
+        except ValidationError as error:
+            holds = {kind for kind, (rule, *_) in _BROKEN.items() if rule not in ("required", "oneOf")}
+            given = {self._other_names.get(name, name) for name in mapping(value)}
+            return [
+                one
+                for one in error.errors(include_url=False)
+                if one["type"] in holds
+                or (one["type"] == "missing" and one["loc"][1:] == () and one["loc"][0] not in given)
+            ]
+        except Exception:  # noqa: BLE001 - a validator of the author's own, which was made for the whole
+            return []
+        return []
 
     def _refusal(self, item: Any, value: Any) -> BrokenRule:
         kind: str = item["type"]
@@ -291,6 +315,17 @@ class ErrorReader:
         return against_rule(path, "value", phrase("is not allowed here"), found)
 
 
+def _start(value: Any, left: list[int]) -> Any:
+    """A value with what comes before so many others in it."""
+    left[0] -= 1
+    if isinstance(value, dict):
+        given = cast("dict[str, Any]", value).items()
+        return {name: _start(one, left) for name, one in given if left[0] > 0}
+    if isinstance(value, list):
+        return [_start(one, left) for one in cast("list[Any]", value) if left[0] > 0]
+    return value
+
+
 def _shown(name: str, one: Any) -> str:
     """What an error says of itself, as it stands in a sentence."""
     if name in _COUNTED:
@@ -360,6 +395,18 @@ def schema_rules(errors: Iterable[jsonschema_rs.ValidationError], value: Any, un
         else:
             found.append(BrokenRule(path, kind.name, kind.value))
     return found
+
+
+def unknown_fields(first: BrokenRule, root: Any, value: Any) -> list[BrokenRule]:
+    """The refusals of all fields that an object may not have, where a validator that stops at the first named one."""
+    around = first.path[:-1]
+    closed = schema_at(around, root)
+    if first.rule != "additionalProperties" or closed.get(first.rule) is not False or "patternProperties" in closed:
+        return []
+    for part in around:
+        value = value[part]
+    known = mapping(closed.get("properties"))
+    return [BrokenRule((*around, field), first.rule) for field in value if field not in known]
 
 
 _WORDED: dict[str, tuple[str, str]] = {

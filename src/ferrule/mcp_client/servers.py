@@ -25,7 +25,7 @@ from ferrule.mcp_client.remote_tool import (
 from ferrule.registry.registry import NameTakenError, Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from ferrule.core.context import ToolContext
@@ -75,10 +75,8 @@ class Servers:
         data: Path,
         agreed: Iterable[AgreedServer] = (),
         ports: Ports | None = None,
-        disabled: Collection[str] = (),
     ) -> None:
         self._registry = registry
-        self._disabled = frozenset(disabled)
         self._store = DefinitionStore(data / "definitions")
         self._folders, self._data, self._ports = folders, data, ports
         self.joined: dict[str, Joined] = {}
@@ -220,7 +218,6 @@ class Servers:
                 continue
             try:
                 tool = RemoteTool(one.source, definition, one.call)
-                tool.enabled = tool.name not in self._disabled
                 self._registry.register(tool, replace=known is not None, origin=ORIGIN)
             except NameTakenError:
                 one.problems.append(f"the tool `{own_name[:100]}` is left out: another tool has its name already")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ferrule.core.access import Mode
-from ferrule.core.errors import ErrorKind, Stage, StoppedError
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Kind, Tool
 from ferrule.pipeline.cleaning import stopped_by
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.stages import Call
 
+logger = logging.getLogger("ferrule.calls")
 _ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than the rest of its line
 
 
@@ -116,24 +118,55 @@ def never_asked(decision: Decision) -> Decision:
 
 def authorise(call: Call, policy: Policy) -> Verdict:
     """Decide about a call, once: it may run, or the user must be asked. Raises `StoppedError` where it may not run."""
-    invocation, session = call.invocation, call.session
-    tool = invocation.tool
-    if tool.roles or tool.needs:
-        require_context(tool, session)
-    decided = call.decided  # a hook may have changed the call since
-    decision = decided[1] if decided is not None and decided[0] is invocation else policy.decide(invocation, session)
-    if decision.tentative or decision.tried or tool.has_touches:
-        decision = tried_or_asked(decision, invocation)
+    invocation = call.invocation
+    asked = call.decided  # a hook may have changed the call since
+    said = asked[1] if asked is not None and asked[0] is invocation else None
+    decision, stopped = decide(policy, invocation, call.session, said)
     call.decision, record = decision, call.record
     record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
-    if decision.verdict is _ALLOW or (verdict := Verdict(decision.verdict)) is _ALLOW:
-        return _ALLOW
-    if verdict is Verdict.DENY:
-        raise denied(tool, decision)
-    if (problem := invocation.info.refusal) is not None:
-        said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
-        raise StoppedError(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
-    return verdict
+    if stopped is not None:
+        raise stopped
+    return _ALLOW if decision.verdict is _ALLOW else Verdict(decision.verdict)
+
+
+def decide(
+    policy: Policy, invocation: Invocation, session: Session, said: Decision | None = None
+) -> tuple[Decision, StoppedError | None]:
+    """What becomes of a call, and the early exit of one that must not run, for calls and for `explain` alike.
+
+    `said` is what the policy has just said of it, if it was asked.
+    """
+    tool = invocation.tool
+    if (tool.roles or tool.needs) and (stopped := _lacks_context(tool, session)) is not None:
+        return Decision(Verdict.DENY, stopped.message), stopped
+    try:
+        decision = policy.decide(invocation, session) if said is None else said
+        if decision.tentative or decision.tried or tool.has_touches:
+            decision = tried_or_asked(decision, invocation)
+        if decision.verdict is _ALLOW or (verdict := Verdict(decision.verdict)) is _ALLOW:
+            return decision, None
+        if verdict is Verdict.DENY:
+            return decision, denied(tool, decision)
+        problem = invocation.info.refusal
+    except DefinitionError as error:
+        stopped = undescribed(tool.name, error)
+        return Decision(Verdict.DENY, stopped.message), stopped
+    if problem is None:
+        return decision, None
+    about = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
+    return decision, StoppedError(Stage.AUTHORISE, about.kind, about.message, about.suggestion, about.details)
+
+
+def undescribed(tool: str, error: DefinitionError) -> StoppedError:
+    """The early exit of a call that its tool cannot describe."""
+    logger.warning("Tool %s cannot describe a call: %s", tool, error)
+    return StoppedError(
+        Stage.AUTHORISE,
+        ErrorKind.EXECUTION,
+        phrase("The tool `{name}` cannot say what this call would do, so it was not run.", name=tool),
+        phrase("Use another tool; its author has to fix this one."),
+        {"reason": str(error)},
+    )
 
 
 def denied(tool: Tool[Any], decision: Decision) -> StoppedError:
@@ -188,24 +221,23 @@ def tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
     return replace(decision, tried="") if decision.tried else decision
 
 
-def require_context(tool: Tool[Any], session: Session) -> None:
-    """Stop a call whose tool is not for this caller, or needs to know what the context does not say."""
+def _lacks_context(tool: Tool[Any], session: Session) -> StoppedError | None:
+    """The early exit of a call whose tool is not for this caller, or needs to know what the context does not say."""
     caller = session.caller
     if tool.roles and caller.role not in tool.roles:
         who = phrase("the role `{role}`", role=caller.role) if caller.role else phrase("a caller without a role")
-        raise StoppedError(
+        return StoppedError(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
             phrase("`{name}` is not for {who}.", name=tool.name, who=who),
             phrase("It is for: {listed}.", listed=", ".join(sorted(tool.roles))),
         )
-    if not tool.needs:
-        return
     have = {"tenant": caller.tenant, "user": caller.user, "role": caller.role, "model": session.model_adapter}
     if lacking := sorted(need for need in tool.needs if not have[need]):
-        raise StoppedError(
+        return StoppedError(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
             phrase("Missing {listed} in context: `{name}` needs it.", name=tool.name, listed=" and ".join(lacking)),
             phrase("The program that embeds Ferrule must set it on the session; another call will not help."),
         )
+    return None

@@ -115,8 +115,8 @@ def _misfit(tool: Tool[Any], invalid: InvalidParamsError) -> StoppedError:
         phrase("`{path}`: {message}", path=one["path"], message=one["message"]) if problem.path else one["message"]
         for one, problem in zip(listed, invalid.problems, strict=False)
     ]
-    if len(invalid.problems) > len(told):
-        told.append(phrase("and {count} more", count=len(invalid.problems) - len(told)))
+    if (more := len(invalid.problems) + invalid.more - len(told)) > 0:
+        told.append(phrase("and {count} more", count=f"{more:,}"))
     return StoppedError(
         Stage.FORMAT,
         ErrorKind.EXECUTION,

@@ -10,12 +10,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
+from ferrule.core.nearest import is_named
 from ferrule.core.phrases import glued, phrase, said_by
 from ferrule.core.shown_text import cut_counted
 from ferrule.pipeline.validate import validate
@@ -58,7 +58,7 @@ class Hook:
     timeout: float = 10.0
 
     def is_for(self, tool: str) -> bool:
-        return any(fnmatchcase(tool, one) for one in self.tools)
+        return is_named(tool, self.tools)
 
 
 class Hooks:

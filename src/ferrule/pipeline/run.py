@@ -19,7 +19,7 @@ from ferrule.core.loops import sync_caller
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
 from ferrule.core.turns import Turns
-from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise
+from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise, undescribed
 from ferrule.pipeline.cleaning import clean_exception, stopped_by
 from ferrule.pipeline.confirm import Asker, Asking, Choice, confirm, confirm_effects
 from ferrule.pipeline.execute import Executor, ToolFailed
@@ -218,8 +218,7 @@ class Runtime:
             await self._end_cancelled(call, perf_counter() - began)
             raise
         except DefinitionError as error:
-            logger.warning("Tool %s cannot describe its call %s: %s", raw.name, raw.id, error)
-            result = _stop(call, _undescribed(raw, error))
+            result = _stop(call, undescribed(raw.name, error))
         except Exception as error:
             trace = not out_of_resources(error)  # which the result names
             logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
@@ -553,16 +552,6 @@ def _session_for(tools: ToolSource) -> Session:
             f"These tools are for several folders: {named}. Give the Runtime a session with the one to use."
         )
     return Session(workspace=folders.pop()) if folders else Session()
-
-
-def _undescribed(call: RawCall, error: DefinitionError) -> StoppedError:
-    return StoppedError(
-        Stage.AUTHORISE,
-        ErrorKind.EXECUTION,
-        phrase("The tool `{name}` cannot say what this call would do, so it was not run.", name=call.name),
-        phrase("Use another tool; its author has to fix this one."),
-        {"reason": str(error)},
-    )
 
 
 def _inside_itself(tool: Tool[Any]) -> StoppedError:

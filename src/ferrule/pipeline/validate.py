@@ -6,7 +6,9 @@ import copy
 import json
 import logging
 import re
+from collections import Counter
 from functools import lru_cache, partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
@@ -131,7 +133,7 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
         return  # not JSON: the parser that reads it for real says so
     if sum(map(len, objects)) > sum(map(len, map(dict, objects))):
         keys = next(keys for pairs in objects if len(set(keys := [key for key, _ in pairs])) < len(keys))
-        doubled = next(key for place, key in enumerate(keys) if key in keys[:place])
+        doubled = next(key for key, times in Counter(keys).items() if times > 1)
         said = phrase("the key `{key}` appears twice in one object; give it once", key=doubled[:200])
         raise InvalidParamsError([Problem((), "json", said)])
 
@@ -405,6 +407,7 @@ def _value_at(value: Any, path: tuple[PathPart, ...]) -> Any:
 
 
 _SHOWN_PROBLEMS = 20
+_SHOWN_UNKNOWN = 10
 
 logger = logging.getLogger("ferrule.calls")
 _SHOWN_CHARACTERS = 1000
@@ -437,7 +440,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         check_text(text, known, limits, duplicates=is_text)
         problems = own_problems(tool.name, tool.check, params) if tool.has_check else []
     except InvalidParamsError as invalid:
-        raise _invalid(tool, invalid.problems) from None
+        raise _invalid(tool, invalid.problems, invalid.more) from None
     except DefinitionError as error:
         raise _defined_wrongly(tool, error) from error
     except Exception as error:  # a check or a validator of the author's own can raise anything
@@ -511,24 +514,26 @@ def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> StoppedError:
     )
 
 
-def _invalid(tool: Tool[Any], problems: list[Problem]) -> StoppedError:
+def _invalid(tool: Tool[Any], problems: list[Problem], more: int = 0) -> StoppedError:
     try:
         form = tool.expected_form
     except DefinitionError as error:
         return _defined_wrongly(tool, error)
     listed: list[dict[str, str]] = []
-    lines: list[str] = [_head(tool.name, len(problems))]
-    for problem in problems[:_SHOWN_PROBLEMS]:
+    total, unknown = len(problems) + more, count()
+    lines: list[str] = [_head(tool.name, total)]
+    shown = [one for one in problems if one.code != "unknown" or next(unknown) < _SHOWN_UNKNOWN][:_SHOWN_PROBLEMS]
+    for problem in shown:
         one = listed_problem(problem)
         listed.append(one)
         lines.append((_known_line if problem.code in _BY_SCHEMA else _line)(one["path"], one["message"]))
-    if len(problems) == 1 and problems[0].code in ("json", "limit"):
+    if total == 1 and problems[0].code in ("json", "limit"):
         message = phrase(
             "The arguments of `{name}` were not accepted: {why}.", name=tool.name, why=listed[0]["message"]
         )
     else:
-        if len(problems) > _SHOWN_PROBLEMS:
-            lines.append(phrase("- and {count} more", count=len(problems) - _SHOWN_PROBLEMS))
+        if total > len(shown):
+            lines.append(phrase("- and {count} more", count=f"{total - len(shown):,}"))
         message = joined("\n", lines)
     return StoppedError(
         Stage.VALIDATE,
@@ -549,10 +554,10 @@ _known_line = lru_cache(maxsize=256, typed=True)(_line)
 
 
 @lru_cache(maxsize=256)
-def _head(name: str, count: int) -> Phrase:
-    if count == 1:
+def _head(name: str, number: int) -> Phrase:
+    if number == 1:
         return phrase("The arguments of `{name}` have 1 problem:", name=name)
-    return phrase("The arguments of `{name}` have {count} problems:", name=name, count=count)
+    return phrase("The arguments of `{name}` have {count} problems:", name=name, count=f"{number:,}")
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ from ferrule.plugins.plugin import BrokenModule, Offered, Plugin, ToolMaker, is_
 from ferrule.plugins.tools_folder import KEPT, ToolsFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from ferrule import Registry
     from ferrule.plugins.tools_folder import FileTools, Sources
@@ -64,7 +64,6 @@ class FolderTools:
         registry: Registry,
         *,
         drafts: WatchedFolder | None = None,
-        disabled: Collection[str] = (),
         pause: float = _PAUSE,
     ) -> None:
         """`drafts` are those of a workspace, unless its folder is among the others."""
@@ -77,7 +76,6 @@ class FolderTools:
         self.broken: list[BrokenModule] = []
         """What currently cannot be loaded."""
         self._registry = registry
-        self._disabled = frozenset(disabled)
         self._pause = pause
         self._mine: dict[_Key, Tool[Any]] = {}
         self._unlisted: dict[str, BrokenModule] = {}
@@ -183,8 +181,6 @@ class FolderTools:
 
     def _register(self, key: _Key, tool: Tool[Any]) -> None:
         before = self._mine.pop(key, None)
-        if tool.name in self._disabled:
-            tool.enabled = False
         mine = before is not None and self._registry.get(*key) is before
         self._registry.register(tool, replace=mine, origin=ORIGIN)
         self._mine[key] = tool

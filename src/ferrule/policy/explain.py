@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.errors import DefinitionError
 from ferrule.core.phrases import phrase
-from ferrule.pipeline.authorise import lacks_sandbox
+from ferrule.pipeline.authorise import decide, lacks_sandbox
 from ferrule.pipeline.stages import Verdict
 
 if TYPE_CHECKING:
@@ -68,9 +70,19 @@ class Explanation:
 
 
 def explain(policy: RulePolicy, invocation: Invocation, session: Session) -> Explanation:
-    """The decision on a call that is not run."""
-    judged = policy.judge(invocation, session)
-    decision = judged.decision
+    """The decision on a call that is not run: what the same call made now by the same caller would come to.
+
+    Hooks, which are programs, are not asked.
+    """
+    judged = None
+    with suppress(DefinitionError):  # which `decide` meets again, and words
+        judged = policy.judge(invocation, session)
+    decision, stopped = decide(policy, invocation, session, judged.decision if judged is not None else None)
+    by_policy = judged is not None and decision is judged.decision and decision.verdict == Verdict.DENY
+    if judged is None or (stopped is not None and not by_policy):
+        message, needed = (stopped.message, stopped.suggestion) if stopped is not None else (decision.reason, "")
+        return Explanation(invocation.tool.name, Verdict.DENY, message, None, None, (), (), needed or "")
+    judged = replace(judged, decision=decision)
     findings = judged.findings
     if judged.request.commands and len(findings) > 1 and not (findings[0].denied or findings[0].asked):
         findings = findings[1:]  # of a tool that runs commands, the commands are what matters

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.access import Mode
 from ferrule.core.files import write_atomically
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.nearest import UnknownNameError, check_names
+from ferrule.core.phrases import joined, phrase, said_by
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.commands.parts import Part
 from ferrule.policy.findings import Requests
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 # Names that rules may use before their tool is there, or without one: kinds of resource, and tools others have.
-_ALWAYS_KNOWN = (BASH, READ, *EDITS, FETCH, "WebSearch", "MultiEdit", "Grep", "Glob", "LS", "FileSearch", "BashOutput",
-                 "KillShell", "BashInput", "executeCommand")  # fmt: skip
+MAY_COME = (BASH, READ, *EDITS, FETCH, "WebSearch", "MultiEdit", "Grep", "Glob", "LS", "FileSearch", "BashOutput",
+            "KillShell", "BashInput", "executeCommand", "Task", "TodoWrite", "Skill")  # fmt: skip
 
 
 @dataclass(slots=True, frozen=True)
@@ -141,7 +141,7 @@ class RuleChecks:
 
     def _check_name(self, rule: Rule) -> str | None:
         known, name = self._known, rule.tool
-        if known is None or "*" in name or name.startswith("mcp__"):
+        if known is None or "*" in name:
             return None
         tool = known.get(name)
         if tool is not None:
@@ -153,12 +153,11 @@ class RuleChecks:
                     )
                 )
             return None
-        if name in _ALWAYS_KNOWN:
-            return None
-        close = nearest(name, [*known.names, *_ALWAYS_KNOWN], most=1)
-        if close and known.complete:
-            raise RuleError(phrase("there is no tool `{name}`; did you mean `{close}`?", name=name, close=close[0]))
-        return f"the {rule.verdict.value} rule `{rule.text}` names no tool that is here."
+        try:
+            missing = check_names([name], [*known.names, *MAY_COME], complete=known.complete)
+        except UnknownNameError as error:
+            raise RuleError(said_by(error)) from None
+        return f"the {rule.verdict.value} rule `{rule.text}` names no tool that is here." if missing else None
 
 
 # Claude Code's permissions as Ferrule's: what can be carried over, and what cannot, with the reason.

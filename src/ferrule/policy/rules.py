@@ -11,9 +11,9 @@ import os
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from ferrule.core.nearest import is_named
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import CommandPattern, HostPattern, PathPattern, RuleError
@@ -136,10 +136,7 @@ class Rule:
 
     def names(self, tool: str) -> bool:
         """Whether its name is this tool's: the same, with `*`, or the MCP server that the tool is of."""
-        if "*" in self.tool:
-            return fnmatchcase(tool, self.tool)
-        is_server = self.tool.startswith(_MCP) and "__" not in self.tool.removeprefix(_MCP)
-        return tool == self.tool or (is_server and tool.startswith(f"{self.tool}__"))
+        return is_named(tool, (self.tool,))
 
 
 def parse_rule(text: object, verdict: Verdict = Verdict.ALLOW, source: Source | None = None) -> Rule:

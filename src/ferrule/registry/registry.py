@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from ferrule.core.access import Mode
 from ferrule.core.events import RegistryEvent
+from ferrule.core.nearest import check_names, is_named
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind, Tool, description_of, refuse_hidden
 
@@ -80,6 +82,10 @@ class ToolSource(ABC):
         """The names of the enabled tools."""
         return [tool.name for tool in self.tools()]
 
+    def known_names(self) -> list[str]:
+        """Every name there is, also of what is switched off or that a view leaves out, and aliases."""
+        return [name for name, _ in self.entries()]
+
     # Finding
 
     def by_category(self, category: str) -> list[Tool[Any]]:
@@ -115,22 +121,30 @@ class ToolSource(ABC):
         return Filtered(self, keep)
 
     def only(self, names: Iterable[str] | str) -> View:
-        """Only the named tools, as an agent's filter lists them; `all` means every tool."""
-        wanted = frozenset((names,) if isinstance(names, str) else names)
+        """Only the named tools, as an agent's filter lists them; `all` means every tool.
+
+        A name may be an alias or contain `*`, and may be of a tool that comes later. One that is nearly a tool's name
+        raises `UnknownNameError`.
+        """
+        wanted = self._checked(names, "all")
         if "all" in wanted:
             return self.filtered(lambda tool: True)
-        wanted = wanted | self._meant(wanted)
-        return self.filtered(lambda tool: tool.name in wanted)
+        return self.filtered(lambda tool: self._is_meant(tool, wanted))
 
-    def _meant(self, names: frozenset[str]) -> frozenset[str]:
-        """The names of the tools that aliases stand for."""
-        return frozenset(found.name for name in names if (found := self.get(name)) is not None)
+    def without(self, names: Iterable[str] | str) -> View:
+        """All but the named tools; names are as for `only`."""
+        unwanted = self._checked(names)
+        return self.filtered(lambda tool: not self._is_meant(tool, unwanted))
 
-    def without(self, names: Iterable[str]) -> View:
-        """All but the named tools."""
-        unwanted = frozenset(names)
-        unwanted = unwanted | self._meant(unwanted)
-        return self.filtered(lambda tool: tool.name not in unwanted)
+    def _checked(self, names: Iterable[str] | str, *others: str) -> frozenset[str]:
+        wanted = frozenset((names,) if isinstance(names, str) else names)
+        if missing := check_names(sorted(wanted), [*self.known_names(), *others]):
+            logger.warning("No tool is called %s yet; what was said of it holds once one is.", ", ".join(missing))
+        return wanted
+
+    def _is_meant(self, tool: Tool[Any], names: frozenset[str]) -> bool:
+        """Whether a tool has one of the names; an alias may have come since they were given."""
+        return is_named(tool.name, names) or tool.name in {found.name for name in names if (found := self.get(name))}
 
     def read_only(self) -> View:
         """Only the tools that change nothing: what plan mode shows."""
@@ -144,9 +158,9 @@ class ToolSource(ABC):
         """Only the tools that a role may use."""
         return self.filtered(lambda tool: not tool.roles or role in tool.roles)
 
-    def for_mode(self, mode: str) -> View:
+    def for_mode(self, mode: Mode | str) -> View:
         """What a permission mode shows: `plan` the read-only tools, any other mode all of them."""
-        if mode != "plan":
+        if Mode(mode) is not Mode.PLAN:
             return self.filtered(lambda tool: True)
         return Filtered(self, lambda tool: tool.read_only, phrase("is not available in plan mode, which only reads"))
 
@@ -180,6 +194,9 @@ class View(ToolSource):
     @property
     def revision(self) -> int:
         return self.source.revision
+
+    def known_names(self) -> list[str]:
+        return self.source.known_names()
 
     def __len__(self) -> int:
         return len(self.tools())
@@ -228,6 +245,9 @@ class Renamed(View):
 
     def entries(self) -> list[tuple[str, RegistryEntry]]:
         return [(self._shown(name), self._rename(entry, self._shown(name))) for name, entry in self.source.entries()]
+
+    def known_names(self) -> list[str]:
+        return [self._shown(name) for name in self.source.known_names()]
 
     def _rename(self, entry: RegistryEntry, name: str) -> RegistryEntry:
         if entry.tool.name == name:
@@ -314,8 +334,10 @@ class ToolInfo(NamedTuple):
 class Registry(ToolSource):
     """Tools by name. Looking one up takes no lock and the same time however many there are."""
 
-    def __init__(self, tools: Iterable[Tool[Any]] = (), *, replace: bool = False) -> None:
+    def __init__(self, tools: Iterable[Tool[Any]] = (), *, replace: bool = False, disabled: Iterable[str] = ()) -> None:
+        """Tools that are called as `disabled` says are switched off, whenever they come; a name may contain `*`."""
         super().__init__()
+        self._disabled = frozenset(disabled)
         self._replace = replace
         self._lock = threading.RLock()
         self._revision = 0
@@ -362,7 +384,11 @@ class Registry(ToolSource):
                 )
             self._refuse_taken(tool.name, aliases)
             # Replacing a tool that somebody switched off does not switch it on again.
-            switched_off = known and not any(one.enabled for one in known.values())
+            switched_off = (
+                not any(one.enabled for one in known.values())
+                if known
+                else any(is_named(name, self._disabled) for name in (tool.name, *aliases))
+            )
             enabled = tool.enabled and not switched_off
             entry = RegistryEntry(tool, origin, enabled)
             was_current = not known or (taken and self._shown[tool.name] is known[tool.version])
@@ -459,6 +485,10 @@ class Registry(ToolSource):
     def entries(self) -> list[tuple[str, RegistryEntry]]:
         with self._lock:
             return [(name, self._shown[name]) for name in self._versions]
+
+    def known_names(self) -> list[str]:
+        with self._lock:
+            return list(self._shown)
 
     def versions(self, name: str) -> list[str]:
         """Every registered version of a tool, oldest registration first."""

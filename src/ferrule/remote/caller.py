@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from pydantic_core import to_json
 
 from ferrule.core.phrases import phrase, said_by
+from ferrule.core.tool import Kind
 from ferrule.remote.flight import (
     Flight,
     fell_silent,
@@ -109,6 +110,9 @@ class RemoteCalls:
             raise ValueError("A key is needed to log in to the server: read_key(Path(…)).")
         self.key, self.lease, self.wait, self.queue, self.ca = key, lease, wait, queue, ca
         self.pools = {require_pool(name): tuple(patterns) for name, patterns in (pools or {}).items()}
+        for one in (one for patterns in self.pools.values() for one in patterns if one.startswith("kind:")):
+            if one.removeprefix("kind:") not in list(Kind):
+                raise ValueError(phrase("`{one}` is no kind of tools; kinds are {all}", one=one, all=", ".join(Kind)))
         self.longest_wait = wait + queue + 4 * lease + 30
         self._desks: WeakKeyDictionary[asyncio.AbstractEventLoop, Desk] = WeakKeyDictionary()
 

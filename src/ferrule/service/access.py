@@ -5,24 +5,32 @@ A role's rules add to the operator's own (`ferrule.toml`): deny beats ask beats 
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.access import LOOSEST_FIRST, Mode
+from ferrule.core.nearest import UnknownNameError, check_names
 from ferrule.pipeline.stages import Verdict
 from ferrule.plugins.drafts import DRAFT_TOOL
-from ferrule.policy import RulePolicy
-from ferrule.policy.rules import RuleSet, Source, SourceKind, parse_rules
+from ferrule.policy import RuleError, RulePolicy
+from ferrule.policy.rule_file import MAY_COME
+from ferrule.policy.rules import RuleSet, Source, SourceKind, parse_rule, parse_rules
 from ferrule.registry.registry import RegistryEntry, View
+from ferrule.service.directory import DirectoryProblem
 from ferrule.service.vocabulary import ADMIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from pydantic import BaseModel
 
     from ferrule.core.tool import Tool
     from ferrule.policy.rules import Rule
     from ferrule.registry.registry import ToolSource
     from ferrule.service.directory import Directory, Principal
 
+logger = logging.getLogger("ferrule.service")
 _MOST_KNOWN = 10_000
 _ADMINISTERS = {"create_new_intent": "intents"}
 """Tools that administer something: they are for whoever may do that over HTTP, with the scope for it."""
@@ -45,6 +53,9 @@ class TenantTools(View):
 
     def entries(self) -> list[tuple[str, RegistryEntry]]:
         return [*self.source.entries(), *self._listed.items()]
+
+    def known_names(self) -> list[str]:
+        return [*self.source.known_names(), *self._own]
 
 
 class Allowed:
@@ -166,6 +177,20 @@ class Access:
         own = self._own_tools(principal)
         tools = TenantTools(self._tools, own, self._unlisted) if own or self._unlisted else self._tools
         return Allowed(principal, tools, self._operator, self._options)
+
+
+def check_tool_names(said: BaseModel, tools: ToolSource) -> None:
+    """Refuse a message whose rules or limits misspell a tool; raises `DirectoryProblem`."""
+    names = dict.fromkeys(getattr(getattr(said, "limits", None), "tools", None) or ())
+    for text in (text for verdict in Verdict for text in getattr(said, verdict.value, None) or ()):
+        with suppress(RuleError):  # which is worded where the rules are kept
+            names[parse_rule(text).tool] = None
+    try:
+        missing = check_names(names, [*tools.known_names(), *MAY_COME, ADMIN])
+    except UnknownNameError as error:
+        raise DirectoryProblem("invalid", f"{str(error)[:1].upper()}{str(error)[1:]}") from None
+    if missing:
+        logger.warning("Rules or limits name %s, which no tool is called yet.", ", ".join(missing))
 
 
 def _rules_of(principal: Principal) -> Iterable[Rule]:

@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 from starlette.responses import Response, StreamingResponse
 
 from ferrule.service import directory
+from ferrule.service.access import check_tool_names
 from ferrule.service.documents import audit_document
 from ferrule.service.http import ApiRoute, Parameter, RequestProblem, json_response
 from ferrule.service.messages import (
@@ -53,6 +54,8 @@ _MOST_SEQ = 2**62
 
 
 async def _changed(request: ServiceRequest, change: Callable[[Connection], Any], tenant: str | None = None) -> Any:
+    if request.body is not None:
+        check_tool_names(request.body, request.allowed.everything)
     return await request.service.change(tenant or request.principal.tenant, change)
 
 

@@ -23,7 +23,7 @@ from ferrule.core.errors import DefinitionError, StoppedError
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import LateTimers
 from ferrule.core.tool import Invocation
-from ferrule.pipeline.authorise import Verdict, require_context
+from ferrule.pipeline.authorise import Verdict, decide
 from ferrule.pipeline.confirm import Answer, Choice, foreseen
 from ferrule.service.approvals import cancel_stored, hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
@@ -312,8 +312,7 @@ class Calls:
     ) -> dict[str, Any] | None:
         """The approval that such a call needs before it starts; None where it will be refused, or asks later."""
         try:
-            require_context(prepared.tool, seat.session)
-            if prepared.info.refusal is not None:
+            if decide(allowed.policy, prepared, seat.session, decision)[1] is not None:
                 return None
             if prepared.info.asks_always and prepared.tool.has_preview:  # it is tried first, and asks with the outcome
                 return None

@@ -19,6 +19,7 @@ from ferrule.core.errors import DefinitionError, StoppedError
 from ferrule.policy.explain import explain
 from ferrule.records.row import CONTENT
 from ferrule.service import directory
+from ferrule.service.access import check_tool_names
 from ferrule.service.directory import RoleRules, check_role_rules
 from ferrule.service.documents import audit_content, audit_document, call_json, new_id
 from ferrule.service.http import ApiRoute, Parameter, RequestProblem, json_response
@@ -188,6 +189,7 @@ async def test_rules(request: ServiceRequest) -> Response:
     said: RuleTest = request.body
     service, who = request.service, request.principal
     check_role_rules(said.allow, said.ask, said.deny)
+    check_tool_names(said, request.allowed.everything)
 
     def read(connection: Connection) -> list[Any]:
         return [directory.find_role(connection, who.tenant, name) for name in said.roles]

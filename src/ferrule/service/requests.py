@@ -215,7 +215,8 @@ class AnswerRequest(Tool[AnswerParams]):
         from ferrule.app.assistant import TWINS, limits_of
 
         agent = Agent(
-            model, allowed.tools.without(TWINS), runtime=runtime, system=system_words(params.locale, params.time_zone),
+            model, allowed.tools.filtered(lambda tool: tool.name not in TWINS), runtime=runtime,
+            system=system_words(params.locale, params.time_zone),
             limits=limits_of(self._settings.assistant), conversation=conversation, parent=context,
         )  # fmt: skip
         session = context.session
