@@ -148,6 +148,11 @@ def test_a_servers_tools_are_compared_with_its_own_alone() -> None:
     assert check_names(["Raed"], known, complete=False) == ["Raed"]
 
 
+def test_a_long_list_of_unknown_names_is_refused_and_takes_no_time() -> None:
+    with pytest.raises(UnknownNameError, match=r"more than 200 names are of no tool: `zzz0`, .* `zzz9` …"):
+        check_names([f"zzz{number}" for number in range(100_000)], ["Read"] * 5_000)
+
+
 @pytest.mark.parametrize(
     ("name", "pattern", "fits"),
     [("Read", "Read", True), ("Read", "read", False), ("ReadAll", "Read*", True), ("mcp__a__b", "mcp__a", True),

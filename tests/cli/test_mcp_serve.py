@@ -78,10 +78,16 @@ def test_a_server_behind_it_that_cannot_be_used_is_said_so_and_the_rest_is_serve
 
 
 def test_a_tool_that_there_is_not_is_said_so(ferrule: Command) -> None:
+    """S1: a slip would serve less than was meant, and a client would never hear why."""
     done = ferrule("mcp", "--tools", "Reed")
-    assert done.code == 0  # its input ended at once
-    assert done.out == ""
-    assert "No tool is called `Reed`" in done.err
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "Error: `--tools`: there is no tool `Reed`; did you mean `Read`?\n"
+
+
+def test_a_tool_that_may_still_come_is_reported(ferrule: Command) -> None:
+    done = ferrule("mcp", "--tools", "xylophone")
+    assert (done.code, done.out) == (0, "")  # its input ended at once
+    assert "No tool is called `xylophone`" in done.err
 
 
 @pytest.mark.parametrize(

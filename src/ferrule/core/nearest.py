@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 _DROPPED = str.maketrans("", "", "_-. ")
 _LONGEST = 200
+_MOST_MISSING = 200
 _MOST_KNOWN = 50_000
 _MOST_LETTERS = 100_000
 """Letters that one search compares letter by letter; beyond them only what costs next to nothing is tried."""
@@ -76,6 +77,11 @@ def check_names(names: Iterable[str], known: Collection[str], *, complete: bool 
     for name in names:
         if name in there or _is_server(name) or ("*" in name and any(fnmatchcase(one, name) for one in there)):
             continue
+        if len(missing) == _MOST_MISSING:  # to compare more would take long, and to pass over one would be a risk
+            some = ", ".join(f"`{one[:80]}`" for one in missing[:10])
+            raise UnknownNameError(
+                phrase("more than {most} names are of no tool: {some} …", most=_MOST_MISSING, some=some)
+            )
         before, mark, _ = name.rpartition("__")
         alike = [one for one in known if one.startswith(before + mark)]
         if close := nearest(name, alike, most=1) if complete else []:

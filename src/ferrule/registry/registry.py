@@ -139,7 +139,8 @@ class ToolSource(ABC):
     def _checked(self, names: Iterable[str] | str, *others: str) -> frozenset[str]:
         wanted = frozenset((names,) if isinstance(names, str) else names)
         if missing := check_names(sorted(wanted), [*self.known_names(), *others]):
-            logger.warning("No tool is called %s yet; what was said of it holds once one is.", ", ".join(missing))
+            some = ", ".join(f"`{name[:80]}`" for name in missing[:10]) + (" …" if missing[10:] else "")
+            logger.warning("No tool is called %s yet; what was said of it holds once one is.", some)
         return wanted
 
     def _is_meant(self, tool: Tool[Any], names: frozenset[str]) -> bool:

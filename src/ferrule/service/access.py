@@ -181,7 +181,7 @@ class Access:
 
 def check_tool_names(said: BaseModel, tools: ToolSource) -> None:
     """Refuse a message whose rules or limits misspell a tool; raises `DirectoryProblem`."""
-    names = dict.fromkeys(getattr(getattr(said, "limits", None), "tools", None) or ())
+    names: dict[str, None] = dict.fromkeys(getattr(getattr(said, "limits", None), "tools", None) or ())
     for text in (text for verdict in Verdict for text in getattr(said, verdict.value, None) or ()):
         with suppress(RuleError):  # which is worded where the rules are kept
             names[parse_rule(text).tool] = None
@@ -190,7 +190,8 @@ def check_tool_names(said: BaseModel, tools: ToolSource) -> None:
     except UnknownNameError as error:
         raise DirectoryProblem("invalid", f"{str(error)[:1].upper()}{str(error)[1:]}") from None
     if missing:
-        logger.warning("Rules or limits name %s, which no tool is called yet.", ", ".join(missing))
+        some = ", ".join(f"`{name[:80]}`" for name in missing[:10]) + (" …" if missing[10:] else "")
+        logger.warning("Rules or limits name %s, which no tool is called yet.", some)
 
 
 def _rules_of(principal: Principal) -> Iterable[Rule]:
