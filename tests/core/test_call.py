@@ -160,3 +160,13 @@ def test_a_file_that_was_moved_is_no_removal() -> None:
     assert told.reason == "it would delete 1 file and rename 30 files"
     assert told.lines() == ["delete z", "rename 30 files in b/: 0, 1, 2, …"]
     assert len(told.every_line) == 61
+
+
+def test_a_name_is_marked_wherever_the_effect_comes_from() -> None:
+    """P4: no front end has to think of it; a deep tree of many files is summed up at once."""
+    effect = FileEffect("create", "/w/p\u0430y", "p\u0430y")
+    assert (effect.shown, effect.stands_out, effect.path) == ("p\\u{430}y", True, "/w/p\u0430y")
+    deep = [FileEffect("create", "/w/x", "/".join(["d"] * 1500 + [f"{at}"])) for at in range(500)]
+    assert Effects(tuple(deep)).lines() == [
+        f"create 500 files in {'d/' * 8}: {'d/' * 14}d…, {'d/' * 14}d…, {'d/' * 14}d…, …"
+    ]

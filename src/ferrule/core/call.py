@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.phrases import joined, phrase
-from ferrule.core.shown_text import cut, disguises
+from ferrule.core.shown_text import cut, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -134,7 +134,7 @@ class FileEffect:
     path: str
     """The real path, absolute."""
     shown: str
-    """The same as the user knows it: relative to the workspace where it lies inside."""
+    """The same as the user knows it: relative to the workspace where it lies inside; what misleads in it is escaped."""
     node: NodeKind = "file"
     detail: str = ""
     """What the name does not say: `0644 -> 0755`, a link's target, where it was renamed from, a binary file's size."""
@@ -160,6 +160,10 @@ class FileEffect:
     guarded: bool = False
     """Whether other programs run or obey what is there."""
 
+    def __post_init__(self) -> None:
+        if not self.shown.isascii():
+            object.__setattr__(self, "shown", shown_row(self.shown))
+
     @property
     def words(self) -> str:
         """One line: `change src/a.py (+3 -1)`."""
@@ -170,8 +174,7 @@ class FileEffect:
     @property
     def stands_out(self) -> bool:
         """Whether a user must not miss it among others of its kind."""
-        odd = self.guarded or self.opens or self.node in ("link", "special") or "\\u{" in self.shown
-        return odd or (not self.shown.isascii() and bool(disguises(self.shown)))
+        return self.guarded or self.opens or self.node in ("link", "special") or "\\u{" in self.shown
 
 
 @dataclass(slots=True, frozen=True)
@@ -293,7 +296,7 @@ class Effects:
 
 
 _MOST_SAID = 50
-_MOST_EXAMPLES, _LONGEST_EXAMPLE = 3, 30
+_MOST_EXAMPLES, _LONGEST_EXAMPLE, _DEEPEST = 3, 30, 8
 _LINES: dict[Action, str] = {
     "delete": phrase("delete {what}"),
     "rename": phrase("rename {what}"),
@@ -312,7 +315,7 @@ def _by_folder(files: list[FileEffect], most: int) -> list[str]:
     named, rest, room = [one.words for one in first], files[len(first) :], most - len(first)
     parents = [one.shown.split("/")[:-1] for one in rest]
     folders: dict[str, list[FileEffect]] = {}
-    for depth in range(max(map(len, parents)), -1, -1):
+    for depth in range(min(_DEEPEST, max(map(len, parents))), -1, -1):
         folders = {}
         for one, parent in zip(rest, parents, strict=True):
             folders.setdefault("/".join(parent[:depth]), []).append(one)

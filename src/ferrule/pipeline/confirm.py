@@ -93,8 +93,8 @@ class Question:
 
 
 def disguised_in(summary: str, names: Iterable[str]) -> list[str]:
-    """What in a call and in the names of files that it changes is not what it looks like, in words."""
-    misleads = any("\\u{" in name or (not name.isascii() and disguises(name)) for name in names)
+    """What in a call and in the names of files that it changes, as `FileEffect` shows them, misleads, in words."""
+    misleads = any("\\u{" in name for name in names)
     return [*disguises(summary), *(["misleading characters in file names"] if misleads else [])]
 
 

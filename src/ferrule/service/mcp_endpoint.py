@@ -540,14 +540,13 @@ class _Following:
 def _shown_question(question: Mapping[str, Any]) -> ShownQuestion:
     effects: Mapping[str, Any] = question["effects"] or {}
     files = effects.get("files", [])
-    lines: list[str] = effects.get("lines", [])
     every = [
         *effects.get("git", []),
         *(" ".join(filter(None, (one["action"], one["path"], one.get("detail")))) for one in files),
     ]
     return ShownQuestion(
         question["summary"], question["reason"], question["rule"], question["warning"] or None,
-        effects=tuple(lines), every_line=tuple(every) if effects.get("folded") else (),
+        effects=tuple(effects.get("lines", every)), every_line=tuple(every) if effects.get("folded") else (),
         disguised=tuple(disguised_in(question["summary"], (one["path"] for one in files))),
         keeps=bool(effects) and not effects.get("kept_from"), lasting="for you, from now on",
     )  # fmt: skip
