@@ -44,7 +44,7 @@ class ModelAdapter(Protocol):
     async def complete(self, prompt: str) -> str: ...
 
 
-def _refuse_single(kind: str, **given: object) -> None:
+def refuse_single(kind: str, **given: object) -> None:
     """One text would be taken for a list of its letters."""
     for name, value in given.items():
         if isinstance(value, (str, Path)):
@@ -63,7 +63,7 @@ class SandboxChoice:
     ignored: Literal["session", "drop", "keep", "ask"] = "session"
 
     def __post_init__(self) -> None:
-        _refuse_single("SandboxChoice", hosts=self.hosts, writable=self.writable)
+        refuse_single("SandboxChoice", hosts=self.hosts, writable=self.writable)
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class Environment:
     """Whether the session is for one call alone, which may change files that it has not read."""
 
     def __post_init__(self) -> None:
-        _refuse_single("Environment", roots=self.roots, guarded=self.guarded)
+        refuse_single("Environment", roots=self.roots, guarded=self.guarded)
 
 
 # Every call of a service has a session of its own, and `dict[str, Any]()` takes several times as long as `dict()`.
@@ -463,7 +463,18 @@ class ToolContext:
         return self._port
 
 
+# For the pipeline, not for tools.
+# pyright: reportPrivateUsage=false
+
+
+def innermost(tool: str, context: ToolContext | None) -> ToolContext | None:
+    """The innermost call of a tool among this one and those that led to it."""
+    while context is not None and context.tool != tool:
+        context = context._parent  # noqa: SLF001
+    return context
+
+
 def try_first(context: ToolContext, approve: Callable[[Effects], Coroutine[Any, Any, Approval]]) -> None:
     """Have the call tried with its effects held back; `approve` decides about them."""
     context.tentative = True
-    context._approve = approve  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - for the pipeline, not for tools
+    context._approve = approve  # noqa: SLF001

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-
 T = TypeVar("T")
-
 _SECONDS_BETWEEN_SIGNALS = 0.2
 
 
@@ -112,16 +110,13 @@ async def elsewhere(
 
 
 def wait_for(posted: Posted[T]) -> T:
-    """Stand still until it has ended. Ctrl-C is raised when that has stopped it; a second one is at once."""
+    """Block until it has ended. Ctrl-C stops it first and is then raised; a second Ctrl-C is raised at once."""
     try:
-        if sys.platform != "win32":
-            return posted.ended.result()
-        while True:  # a lock that is waited for without an end hears no Ctrl-C there
-            try:
-                return posted.ended.result(_SECONDS_BETWEEN_SIGNALS)
-            except TimeoutError:
-                if posted.ended.done():
-                    raise
+        # In turns: an exception from another thread, and on Windows Ctrl-C, is not raised while a lock is waited for.
+        while not posted.ended.done():
+            with suppress(TimeoutError):
+                posted.ended.exception(_SECONDS_BETWEEN_SIGNALS)
+        return posted.ended.result()
     except BaseException:
         if not posted.ended.done():
             posted.cancel()
@@ -130,8 +125,6 @@ def wait_for(posted: Posted[T]) -> T:
 
 
 # Starts a task at once instead of at the loop's next turn.
-
-
 # pyright: reportPrivateUsage=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportAttributeAccessIssue=false, reportUntypedBaseClass=false, reportUnknownArgumentType=false
 

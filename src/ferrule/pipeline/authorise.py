@@ -122,18 +122,23 @@ def authorise(call: Call, policy: Policy) -> Verdict:
         require_context(tool, session)
     decided = call.decided  # a hook may have changed the call since
     decision = decided[1] if decided is not None and decided[0] is invocation else policy.decide(invocation, session)
-    if decision.tentative:
-        decision = tried_or_asked(decision, invocation)
-    call.decision, record = decision, call.record
-    record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
+    decision = settle(call, decision)
     if decision.verdict is _ALLOW or (verdict := Verdict(decision.verdict)) is _ALLOW:
         return _ALLOW
     if verdict is Verdict.DENY:
         raise denied(tool, decision)
     if (problem := invocation.info.refusal) is not None:
-        said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
-        raise StoppedError(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
+        raise stopped_by(tool.name, problem, session.workspace, session.folders[1:], Stage.AUTHORISE)
     return verdict
+
+
+def settle(call: Call, decision: Decision) -> Decision:
+    """What a policy's decision comes to for this call, which keeps it, on the record too."""
+    if decision.tentative and not (call.invocation.info.tentative and call.invocation.tool.wants_context):
+        decision = replace(decision, verdict=Verdict.ASK, tentative=False)  # it cannot be tried
+    call.decision, record = decision, call.record
+    record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
+    return decision
 
 
 def denied(tool: Tool[Any], decision: Decision) -> StoppedError:
@@ -144,13 +149,6 @@ def denied(tool: Tool[Any], decision: Decision) -> StoppedError:
         phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
         phrase("Do not try the same call again; try another approach, or ask the user."),
     )
-
-
-def tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
-    """What a policy says of a call: one that may only be tried, and cannot be, asks."""
-    if decision.tentative and not (invocation.info.tentative and invocation.tool.wants_context):
-        return replace(decision, verdict=Verdict.ASK, tentative=False)
-    return decision
 
 
 def require_context(tool: Tool[Any], session: Session) -> None:

@@ -20,7 +20,7 @@ from ferrule.core.result import Output, plainly
 from ferrule.core.schemas import schema_at
 from ferrule.core.tool import Invocation, Style, Tool, ToolOptions, output_schema_of
 from ferrule.pipeline.cleaning import clean_exception
-from ferrule.pipeline.validate import as_json, lookup, readable, validate, validate_around
+from ferrule.pipeline.validate import lookup, read_values, validate, validate_around
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # Chains (P8): an argument may be another call's result, `{"$ref": "call_1.path[0]"}`.
 
 
-_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,15})\]")
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,8 +67,8 @@ def _walk(value: Any, place: tuple[PathPart, ...], names: list[str], found: list
     if isinstance(value, dict):
         mapping = cast("dict[str, Any]", value)
         target = mapping.get("$ref")
-        if len(mapping) == 1 and isinstance(target, str) and "/" not in target and "#" not in target:
-            found.append(_read(target, place, names))
+        if len(mapping) == 1 and isinstance(target, str) and (reference := _read(target, place, names)) is not None:
+            found.append(reference)
             return
         for key, item in mapping.items():
             _walk(item, (*place, key), names, found)
@@ -77,7 +77,7 @@ def _walk(value: Any, place: tuple[PathPart, ...], names: list[str], found: list
             _walk(item, (*place, position), names, found)
 
 
-def _read(text: str, place: tuple[PathPart, ...], names: list[str]) -> Reference:
+def _read(text: str, place: tuple[PathPart, ...], names: list[str]) -> Reference | None:
     for name in names:
         rest = text[len(name) :]
         if text.startswith(name) and (not rest or rest[0] in ".["):
@@ -86,6 +86,8 @@ def _read(text: str, place: tuple[PathPart, ...], names: list[str]) -> Reference
                 raise _broken(text, phrase("`{rest}` is not a path like `.field[0]`", rest=rest))
             path = tuple(step[1] if step[1] is not None else int(step[2]) for step in steps)
             return Reference(place, text, name, path)
+    if "/" in text or "#" in text:
+        return None
     wanted = re.split(r"[.\[]", text, maxsplit=1)[0]
     close = nearest(wanted, names)
     hint = (
@@ -131,6 +133,8 @@ def resolve(arguments: Any, references: Iterable[Reference], values: Mapping[str
     for reference in references:
         value = to_jsonable_python(values[reference.source], fallback=plainly)
         for part in reference.path:
+            if isinstance(value, str):
+                raise _broken(reference.text, phrase("the result is a plain {kind} there", kind="string"))
             try:
                 value = value[part]
             except (KeyError, IndexError, TypeError):
@@ -278,6 +282,8 @@ class _Planned:
     arguments: Any = None
     """Those of a call with references, checked as far as they are known."""
     touches: Touches = NOTHING
+    repairs: list[str] = field(default_factory=list[str])
+    """What was repaired in the arguments of a call with references."""
 
 
 class CallRunner(Protocol):
@@ -313,6 +319,7 @@ async def run_batch(
     """Plan every call before anything runs, then run them as their touches and references allow."""
     if isinstance(calls, (RawCall, str)):
         raise TypeError("Calls come in a list, also where there is one: write [RawCall(…)].")
+    calls = list(calls)  # an iterator can be read only once
     for call in calls:
         if not isinstance(call, RawCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise TypeError(f"A batch takes calls, not {call!r}. Write RawCall(name, arguments).")
@@ -402,8 +409,7 @@ class _Batch:
         call, runtime = plan.call, self._runtime
         tool = plan.tool = lookup(runtime.tools, call)
         if _may_refer(call):
-            is_text = isinstance(call.arguments, (str, bytes))
-            arguments = readable(call.arguments if is_text else as_json(tool, call.arguments))
+            arguments = read_values(tool, call, runtime.limits, plan.repairs)
             if references := find_references(arguments, [*self._by_id, *self._given]):
                 for reference in references:
                     at = self._by_id.get(reference.source)
@@ -411,7 +417,7 @@ class _Batch:
                     if source is not None:
                         check_against_output(reference, source)
                 places = [reference.place for reference in references]
-                plan.arguments = validate_around(tool, arguments, places, runtime.limits)
+                plan.arguments = validate_around(tool, arguments, places, runtime.limits, plan.repairs)
                 # What it touches is known only with its arguments; until then it may be anything its kind allows.
                 only_reads = tool.read_only and tool.concurrency_safe
                 plan.touches = READS_ANYTHING if only_reads else WRITES_ANYTHING
@@ -501,7 +507,7 @@ class _Batch:
         try:
             arguments = resolve(plan.arguments, plan.references, values)
             call = RawCall(call.name, arguments, id=call.id, version=call.version)
-            return call, self._runtime.build(call)
+            invocation = self._runtime.build(call)
         except StoppedError as stopped:
             return call, stopped
         except Exception as error:
@@ -515,6 +521,8 @@ class _Batch:
                     error=clean_exception(error),
                 ),
             )
+        invocation.repairs = (*plan.repairs, *invocation.repairs)
+        return call, invocation
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._order.done(self._running.pop(task))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from asyncio import CancelledError
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError
@@ -114,32 +115,29 @@ def _without_traceback(text: str) -> str:
     return head.rstrip()
 
 
-def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: Sequence[Path] = ()) -> StoppedError:
-    """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
+def stopped_by(
+    tool: str,
+    cause: BaseException,
+    workspace: Path | None,
+    added: Sequence[Path] = (),
+    stage: Stage = Stage.EXECUTE,
+) -> StoppedError:
+    """What a tool raised, as an early exit. Its message is cleaned, and introduced unless it is a `ToolError`."""
     cause = _unwrapped(cause)
     if isinstance(cause, ToolError):
         suggestion = clean_text(cause.suggestion, workspace, added) if cause.suggestion else None
-        details = clean_value(dict(cause.details), workspace, added) if cause.details else None
-        message = clean_text(cause.message, workspace, added)
-        return StoppedError(Stage.EXECUTE, cause.kind, message, suggestion, details)
-    if isinstance(cause, TimeoutError):
-        return StoppedError(
-            Stage.EXECUTE,
-            ErrorKind.TIMEOUT,
-            phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
+        said: Any = cause.details
+        details = (
+            clean_value(said if isinstance(said, Mapping) else {"details": said}, workspace, added) if said else None
         )
+        return StoppedError(stage, cause.kind, clean_text(cause.message, workspace, added), suggestion, details)
     if isinstance(cause, CancelledError):
-        return StoppedError(
-            Stage.EXECUTE,
-            ErrorKind.CANCELLED,
-            joined(" ", [phrase("`{name}` did not finish.", name=tool), phrase("It was cancelled from inside.")]),
-        )
+        said = joined(" ", [phrase("`{name}` did not finish.", name=tool), phrase("It was cancelled from inside.")])
+        return StoppedError(stage, ErrorKind.CANCELLED, said)
     kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
-    return StoppedError(
-        Stage.EXECUTE,
-        kind,
-        phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
-    )
+    kind = ErrorKind.TIMEOUT if isinstance(cause, TimeoutError) else kind
+    said = phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added))
+    return StoppedError(stage, kind, said)
 
 
 def _unwrapped(cause: BaseException) -> BaseException:

@@ -15,7 +15,8 @@ from ferrule.core.call import Approval
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError, out_of_resources
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.turns import Turns
-from ferrule.pipeline.authorise import JudgesEffects, denied, tried_or_asked
+from ferrule.pipeline.authorise import JudgesEffects, denied, settle
+from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
     invocation, session, decision = call.invocation, call.session, call.decision
     async with asking.turn() as waited:
         if waited:  # an «always» given meanwhile counts for this call too, and so does another mode
-            decision = call.decision = tried_or_asked(policy.decide(invocation, session), invocation)
+            decision = settle(call, policy.decide(invocation, session))
             if decision.verdict == Verdict.ALLOW:
                 return Answer(Choice.ALWAYS)
             if decision.verdict == Verdict.DENY:
@@ -161,23 +162,18 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
     """Ask whether what a tried call did may be made real: rules and the mode decide, or else the user."""
     invocation, session, record = call.invocation, call.session, call.record
     record.effects = effects.as_data()
-    if not isinstance(policy, JudgesEffects):
-        decision = Decision(Verdict.ASK, effects.reason)
-    elif len(effects.files) < _MANY:
-        decision = policy.decide_effects(invocation, effects, session)
-    else:  # others must not wait for so many
-        decision = await asyncio.to_thread(policy.decide_effects, invocation, effects, session)
-    record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
-    if decision.verdict == Verdict.ALLOW:
-        return Approval(True, decision.reason)
-    if decision.verdict == Verdict.DENY:
-        return Approval(False, decision.reason, refused=not decision.tentative)
+    decision = await _judged(call, effects, policy)
+    if decision.verdict != Verdict.ASK:
+        return _unasked(decision)
     offer = _offer(invocation, policy, session)
     if asking.asker is None:
         why = phrase("{reason}, and approval isn't available here", reason=decision.reason)
         return Approval(False, why, _what_helps(invocation, offer, policy))
     with call.context.asking_person() if call.context is not None else nullcontext():
-        async with asking.turn():
+        async with asking.turn() as waited:
+            # As in `_answer_to`.
+            if waited and (decision := await _judged(call, effects, policy)).verdict != Verdict.ASK:
+                return _unasked(decision)
             left_out = f"… the changes of {effects.left_out:,} more files are not shown\n" if effects.left_out else ""
             question = _question(invocation, decision, offer)
             answer = await asking.ask(replace(question, effects=effects, preview=effects.diff + left_out))
@@ -190,6 +186,24 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
     return Approval(False, no, phrase("Do not try the same call again; try another approach, or ask the user."))
 
 
+async def _judged(call: Call, effects: Effects, policy: Policy) -> Decision:
+    """What rules and the mode say of the effects, on the record."""
+    invocation, session, record = call.invocation, call.session, call.record
+    if not isinstance(policy, JudgesEffects):
+        decision = Decision(Verdict.ASK, effects.reason)
+    elif len(effects.files) < _MANY:
+        decision = policy.decide_effects(invocation, effects, session)
+    else:  # takes long, and must not block the event loop
+        decision = await asyncio.to_thread(policy.decide_effects, invocation, effects, session)
+    record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
+    return decision
+
+
+def _unasked(decision: Decision) -> Approval:
+    allowed = decision.verdict == Verdict.ALLOW
+    return Approval(allowed, decision.reason, refused=allowed or not decision.tentative)
+
+
 async def foreseen(invocation: Invocation, session: Session) -> str:
     """What its tool says that the call would change; one that would fail ends here, with the tool's own words."""
     tool = invocation.tool
@@ -198,7 +212,7 @@ async def foreseen(invocation: Invocation, session: Session) -> str:
     try:
         return await asyncio.wait_for(tool.preview(invocation.params, session), tool.preview_seconds)
     except ToolError as error:
-        raise StoppedError(Stage.CONFIRM, error.kind, error.message, error.suggestion, error.details) from None
+        raise stopped_by(tool.name, error, session.workspace, session.folders[1:], Stage.CONFIRM) from None
     except TimeoutError:
         return ""
     except Exception as error:

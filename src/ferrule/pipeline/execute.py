@@ -358,17 +358,21 @@ class Executor:
 
     # Where a tool runs
 
-    def _in_task(self, call: Call, begin: Callable[[], Any] | None = None) -> Coroutine[Any, Any, Any]:
-        """Run an async tool, or something else that `begin` gives."""
-        loop = asyncio.get_running_loop()
+    def _in_task(
+        self, call: Call, begin: Callable[[], Any] | None = None, spent: float = 0.0
+    ) -> Coroutine[Any, Any, Any]:
+        """Run an async tool, or what `begin` gives: the rest of a call that has `spent` some of its time already."""
+        loop, seconds = asyncio.get_running_loop(), call.seconds - spent
         if (self.own_loop or loop in loops_for_sync) and call.invocation.tool.may_block:
-            return self._on_tools_loop(call, loop, begin)
-        return self._on_this_loop(call, loop, call.seconds, begin)
+            return self._on_tools_loop(call, loop, seconds, begin)
+        return self._on_this_loop(call, loop, seconds, begin)
 
-    async def _on_tools_loop(self, call: Call, loop: asyncio.AbstractEventLoop, begin: Callable[[], Any] | None) -> Any:
+    async def _on_tools_loop(
+        self, call: Call, loop: asyncio.AbstractEventLoop, seconds: float, begin: Callable[[], Any] | None
+    ) -> Any:
         run = _LoopRun(call, self._inbox_of(loop), lambda: self._guarded(call, begin))
         try:
-            return await self._wait(run, call.seconds)
+            return await self._wait(run, max(0.0, seconds))
         finally:
             # One that was abandoned while it blocked the loop has blocked it for as long as that was watched.
             _note_blocked(call, run.blocked, NOTED if run.over else STALL)
@@ -416,7 +420,9 @@ class Executor:
             self._slow.add(name)
         elif not soon:
             self._slow.discard(name)
-        return await self._in_task(call, lambda: value) if is_unfinished(value) else value
+        if is_unfinished(value):
+            return await self._in_task(call, lambda: value, monotonic() - run.began)
+        return value
 
     async def _guarded(self, call: Call, begin: Callable[[], Any] | None) -> Outcome:
         """Run an async tool. Whatever it raises is its outcome; only the user's Ctrl-C goes through.
@@ -497,8 +503,8 @@ class Executor:
             grace += _REMOTE_GRACE
         if context is not None:
             grace = max(grace, _SECONDS_TO_BE_HEARD)
-        elif isinstance(run, _ThreadRun):
-            grace = 0.0  # it has no way to hear of it
+        elif isinstance(run, _ThreadRun) and tool.style is _SYNC:
+            grace = 0.0  # without a context it cannot know that it should stop
         cancellation = context.cancellation if context is not None else Cancellation()
         cancellation.allow(loop.time() + grace)  # the calls that it has made may extend this
         again: asyncio.CancelledError | None = None
@@ -509,7 +515,8 @@ class Executor:
                 again = error
         end = run.leave()
         if end in _ENDINGS:
-            self._left.append(run)
+            run.call.record.abandoned = True
+            self._left = [one for one in (*self._left, run) if not one.is_over()]
         if again is not None:
             raise again
         return end

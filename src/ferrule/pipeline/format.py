@@ -34,7 +34,7 @@ _DISPLAY = 200
 _ERROR = 20_000
 _LARGE = 10**400
 _SHOWN_PROBLEMS = 5
-_WORK_IS_DONE = phrase("It has already taken effect; calling it again would repeat it.")
+WORK_IS_DONE = phrase("It has already taken effect; calling it again would repeat it.")
 _PLAIN = frozenset({str, int, float, bool, dict, list, type(None)})
 
 
@@ -51,9 +51,11 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
     if isinstance(value, ToolResult):  # a tool that passes on what another tool said
         passed_on = _bounded(
             invocation, value.llm_content, value.display_content, value.data, dict(value.metadata),
-            value.attachments, limits,
+            list(value.attachments), limits,
         )  # fmt: skip
         passed_on.success, passed_on.error = value.success, value.error
+        if not value.success and value.error is None:
+            passed_on.error = ErrorInfo(ErrorKind.EXECUTION, passed_on.llm_content)
         return passed_on
     text = None
     display: str | None = None
@@ -64,7 +66,7 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
             value.llm_content,
             value.display_content,
             dict(value.metadata),
-            value.attachments,
+            list(value.attachments),
         )
         for field, said in (("llm_content", text), ("display_content", display)):
             if said is not None and not isinstance(said, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -102,7 +104,7 @@ def _fitted(tool: Tool[Any], value: Any) -> Any:
         message = phrase(
             "`{tool}` ran, but what it returned cannot be checked: {reason}", tool=tool.name, reason=reason
         )
-        raise StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE) from None
+        raise StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, WORK_IS_DONE) from None
     if fitting is said:
         return cast("Any", value)
     return replace(cast("Any", value), data=fitting) if isinstance(value, (Output, ToolResult)) else fitting
@@ -125,7 +127,7 @@ def _misfit(tool: Tool[Any], invalid: InvalidParamsError) -> StoppedError:
             tool=tool.name,
             problems=clean_text(joined("; ", told)),
         ),
-        joined(" ", [phrase("This is a bug in the tool, not a problem with the arguments."), _WORK_IS_DONE]),
+        joined(" ", [phrase("This is a bug in the tool, not a problem with the arguments."), WORK_IS_DONE]),
         {"problems": listed},
     )
 
@@ -202,7 +204,7 @@ def _not_text(tool: str, what: str, said: Any) -> StoppedError:
         Stage.FORMAT,
         ErrorKind.EXECUTION,
         phrase("`{tool}` ran, but {what} {kind}, not text.", tool=tool, what=what, kind=kind),
-        _WORK_IS_DONE,
+        WORK_IS_DONE,
     )
 
 
@@ -211,7 +213,7 @@ def unformattable(
 ) -> StoppedError:
     """The early exit of a call that ran, and whose result then broke the formatting."""
     message = phrase("`{tool}` ran, but {why}. {error}", tool=tool, why=why, error=clean_exception(error))
-    return StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE)
+    return StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, WORK_IS_DONE)
 
 
 def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
@@ -235,7 +237,7 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
             Stage.FORMAT,
             ErrorKind.EXECUTION,
             phrase("`{tool}` ran, but gave a {name} that has no JSON form.", tool=tool, name=name),
-            _WORK_IS_DONE,
+            WORK_IS_DONE,
             {"reason": clean_text(str(error))},
         ) from None
 
@@ -279,7 +281,7 @@ class ResultCache:
             self._kept.move_to_end(key)
         again = copy.deepcopy(result)  # whoever changes what they got changes only that
         again.call_id = invocation.call_id
-        again.metadata = {**result.metadata, "cached": True}
+        again.metadata["cached"] = True
         again.metadata.pop("repairs", None)  # what was mended then says nothing of this call
         if invocation.repairs:
             again.metadata["repairs"] = list(invocation.repairs)

@@ -15,9 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.call import RawCall
+from ferrule.core.context import refuse_single
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import glued, phrase, said_by
-from ferrule.core.shown_text import cut_counted
+from ferrule.core.shown_text import cut_counted, visible
 from ferrule.pipeline.validate import validate
 
 if TYPE_CHECKING:
@@ -44,7 +45,16 @@ class HookReply:
     arguments: Mapping[str, Any] | None = None
     """The whole input to run with instead."""
     context: str | None = None
-    """Words for the model, put behind the result."""
+    """Text for the model, added after the result."""
+
+    def __post_init__(self) -> None:
+        for name, kind, wanted in (
+            ("deny", str, "text"),
+            ("arguments", Mapping, "a mapping"),
+            ("context", str, "text"),
+        ):
+            if not isinstance(given := getattr(self, name), (kind, type(None))):
+                raise TypeError(f"HookReply: `{name}` must be {wanted}, not {given!r}.")
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,6 +66,9 @@ class Hook:
     after: Callable[[Invocation, ToolResult, Session], Awaitable[HookReply | None] | HookReply | None] | None = None
     tools: tuple[str, ...] = ("*",)
     timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        refuse_single("Hook", tools=self.tools)
 
     def is_for(self, tool: str) -> bool:
         return any(fnmatchcase(tool, one) for one in self.tools)
@@ -117,14 +130,17 @@ _Ask = Callable[..., Awaitable[HookReply | None] | HookReply | None]
 
 
 async def _ask(hook: Hook, ask: _Ask, broken: Callable[[str], StoppedError]) -> HookReply:
-    """What a hook says; raises what `broken` makes of the reason where it does not work."""
+    """A hook's reply. If the hook fails, raises what `broken` makes of the reason."""
+    limit = asyncio.timeout(hook.timeout)
     try:
-        async with asyncio.timeout(hook.timeout):
+        async with limit:
             said = ask()
             said = await said if isinstance(said, Awaitable) else said
-    except TimeoutError:
-        raise broken(phrase("gave no answer within {seconds} s", seconds=f"{hook.timeout:g}")) from None
-    except Exception as error:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) and task.cancelling():
+            raise  # it comes from the caller, and not from the hook
+        if limit.expired():
+            raise broken(phrase("gave no answer within {seconds} s", seconds=f"{hook.timeout:g}")) from None
         logger.info("Hook %s failed", hook.name, exc_info=error)
         what = glued(f"{type(error).__name__}: ", said_by(error))
         raise broken(phrase("failed ({error})", error=what)) from None
@@ -150,7 +166,7 @@ def _changed(call: Call, hook: Hook, arguments: Mapping[str, Any], limits: Limit
 
 
 def _bounded(words: str | None) -> list[str]:
-    return [cut_counted(words, _MOST_CONTEXT)] if words else []
+    return [visible(cut_counted(words, _MOST_CONTEXT))] if words else []
 
 
 def _refused(invocation: Invocation, hook: Hook, why: str) -> StoppedError:

@@ -6,13 +6,15 @@ import asyncio
 import logging
 import threading
 from collections import deque
+from collections.abc import Awaitable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from ferrule.core.events import CallEvent, PartialOutput, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable
+    from collections.abc import AsyncIterator, Callable, Container, Iterable
     from contextlib import AbstractContextManager
 
     from ferrule.core.call import RawCall
@@ -25,7 +27,7 @@ E = TypeVar("E")
 
 
 class Recorder(Protocol):
-    """Keeps records. `record` must not block; what it returns, if anything, is awaited before the result is given."""
+    """Keeps records. `record` must not block; if it returns an awaitable, that is awaited before the call returns."""
 
     def record(self, record: CallRecord) -> Awaitable[None] | None:
         """Take the record of a call that has ended."""
@@ -112,7 +114,7 @@ class Recording:
                 logger.exception("Call %s could not be recorded by %s", record.call_id, type(recorder).__name__)
                 waiting.append(_failed(error))
                 continue
-            if pending is not None:
+            if pending is not None and isinstance(pending, Awaitable):  # pyright: ignore[reportUnnecessaryIsInstance]
                 waiting.append(pending)
         return waiting
 
@@ -148,10 +150,11 @@ class Listeners:
         self.all: tuple[Callable[[CallEvent], None], ...] = ()
 
     def subscribe(self, listener: Callable[[CallEvent], None]) -> Callable[[], None]:
-        self.all = (*self.all, listener)
+        entry = partial(listener)  # of its own, also for a listener that subscribes twice
+        self.all = (*self.all, entry)
 
         def unsubscribe() -> None:
-            self.all = tuple(one for one in self.all if one is not listener)
+            self.all = tuple(one for one in self.all if one is not entry)
 
         return unsubscribe
 
@@ -159,7 +162,7 @@ class Listeners:
         for listener in self.all:
             try:
                 listener(event)
-            except Exception:
+            except (Exception, asyncio.CancelledError):
                 logger.exception("A listener failed on %s", type(event).__name__)
 
 

@@ -12,7 +12,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import DEFAULT_LIMITS, Limits, RawCall
-from ferrule.core.context import Session, ToolContext, try_first
+from ferrule.core.context import Session, ToolContext, innermost, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, out_of_resources
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import sync_caller
@@ -20,10 +20,17 @@ from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
 from ferrule.core.turns import Turns
 from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise
-from ferrule.pipeline.cleaning import clean_exception, stopped_by
+from ferrule.pipeline.cleaning import clean_exception, clean_text, stopped_by
 from ferrule.pipeline.confirm import Asker, Asking, Choice, confirm, confirm_effects
 from ferrule.pipeline.execute import Executor, ToolFailed
-from ferrule.pipeline.format import ResultCache, format_stopped, format_value, unformattable, with_notes
+from ferrule.pipeline.format import (
+    WORK_IS_DONE,
+    ResultCache,
+    format_stopped,
+    format_value,
+    unformattable,
+    with_notes,
+)
 from ferrule.pipeline.hooks import Hook, Hooks
 from ferrule.pipeline.record import Emitter, Listeners, Recorder, Recording, Tracer
 from ferrule.pipeline.stages import Call, CallRecord, Verdict
@@ -43,7 +50,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.calls")
 
-_ALLOW = Verdict.ALLOW  # looking up an enum's member takes longer than the line that needs it
+# Looking up a member of an enum takes longer than the lines that use these.
+_ALLOW, _AUTHORISE, _EXECUTE, _FORMAT = Verdict.ALLOW, Stage.AUTHORISE, Stage.EXECUTE, Stage.FORMAT
 
 
 class Runtime:
@@ -193,7 +201,7 @@ class Runtime:
             call = RawCall(call.name if isinstance(call, Tool) else call, arguments)
         if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"A time limit is more than 0 seconds, not {timeout!r}.")
-        return self._run(Call(call, session or self.session, parent, timeout), self._validated)
+        return self._run(Call(call, session or (parent or self).session, parent, timeout), self._validated)
 
     async def _run(self, call: Call, first_stages: Callable[[Call], Invocation]) -> ToolResult:
         """Take a call through all stages: the one place where an early exit becomes a result."""
@@ -208,6 +216,7 @@ class Runtime:
             call.invocation = invocation = first_stages(call)
             record.repairs = invocation.repairs
             invocation.session = session
+            call.stage = _AUTHORISE
             if self.hooks.any:
                 result = await self._between_hooks(call)
             else:
@@ -223,7 +232,7 @@ class Runtime:
         except Exception as error:
             trace = not out_of_resources(error)  # which the result names
             logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
-            result = _stop(call, _broken(raw, error, session))
+            result = _stop(call, _broken(call, error))
         if call.blocked:
             result.metadata["blocked_loop_seconds"] = round(call.blocked, 1)
         duration = perf_counter() - began
@@ -283,7 +292,7 @@ class Runtime:
         if call is None:
             arguments = tool.params.dump(invocation.params)
             call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
-        ready = Call(call, session or self.session, parent, timeout)
+        ready = Call(call, session or (parent or self).session, parent, timeout)
         ready.invocation, record = invocation, ready.record
         if decision is not None:
             ready.decided = invocation, decision
@@ -299,7 +308,7 @@ class Runtime:
             self._looked_up(call)
             raise why
 
-        return self._run(Call(call, session or self.session, parent), refused)
+        return self._run(Call(call, session or (parent or self).session, parent), refused)
 
     def _built(self, call: Call) -> Invocation:
         """What is left of stages one and two where `build` has gone through them."""
@@ -333,13 +342,7 @@ class Runtime:
 
     async def _end_cancelled(self, call: Call, duration: float) -> None:
         """Record and announce a call whose caller was cancelled; a slow recorder gets a short while."""
-        raw, record = call.raw, call.record
-        stopped = StoppedError(
-            Stage.EXECUTE,
-            ErrorKind.CANCELLED,
-            joined(" ", [phrase("`{name}` did not finish.", name=raw.name), phrase("It was cancelled.")]),
-        )
-        result = _stop(call, stopped)
+        raw, record, result = call.raw, call.record, _stop(call, _cancelled(call))
         record.duration = _own_time(record, duration)
         try:
             if waiting := self._recording.record(record):
@@ -355,11 +358,13 @@ class Runtime:
         invocation = call.invocation
         if invocation is not asked:
             call.record.arguments = invocation.tool.params.dump(invocation.params)
+            call.record.repairs = invocation.repairs
         return await self.hooks.after(call, await self._carry_out(call), words)
 
     async def _carry_out(self, call: Call) -> ToolResult:
         """Stages three to six."""
         if authorise(call, self.policy) is not _ALLOW:
+            call.stage = Stage.CONFIRM
             await confirm(call, self.policy, self._asking)
         invocation, session, record = call.invocation, call.session, call.record
         tool = invocation.tool
@@ -367,7 +372,7 @@ class Runtime:
             key = self.cache.key(invocation, session)
             kept = self.cache.get(key, invocation)
             if kept is not None:
-                record.cached = True
+                record.cached, call.stage = True, _FORMAT
                 return kept
         context = None
         emitter = Emitter(self._listeners) if self._listeners.all else None
@@ -376,7 +381,7 @@ class Runtime:
         if call.parent is not None or tool.wants_context or emitter is not None or is_remote:
             context = self._context_for(call, emitter)
         call.context = context
-        call.seconds = call.timeout or tool.timeout or self.limits.timeout
+        call.seconds, call.stage = call.timeout or tool.timeout or self.limits.timeout, _EXECUTE
         if self._recording.watchers and self._recording.is_watched:
             self._recording.tell("started", invocation, session)
         try:
@@ -384,6 +389,7 @@ class Runtime:
                 value = await executor.execute(call)
             else:
                 value = await self._execute_apart(call)
+            call.stage = _FORMAT
         except ToolFailed as failed:
             logger.info("Tool %s raised (call %s)", tool.name, invocation.call_id, exc_info=failed.cause)
             raise stopped_by(tool.name, failed.cause, session.workspace, session.folders[1:]) from None
@@ -439,19 +445,22 @@ class Runtime:
         """Run a tool inside a span, and one that is not concurrency-safe with no other call of it."""
         tool, context, parent, record = call.invocation.tool, call.context, call.parent, call.record
         async with AsyncExitStack() as around:
-            # A tool further up that waits for this very call holds the lock already.
-            if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
-                if (caller := sync_caller.get()) is not None and tool.name in caller.tools:
+            if not tool.concurrency_safe:
+                # A call further up that waits for this one has the tool's turn already; those inside it take turns too.
+                outer = innermost(tool.name, parent)
+                turn = tool.name if outer is None else f"{tool.name} in {outer.call_id}"
+                if outer is None and (caller := sync_caller.get()) is not None and tool.name in caller.tools:
                     raise _inside_itself(tool)
-                queued, waits = perf_counter(), self._alone.is_taken(tool.name)
+                queued, waits = perf_counter(), self._alone.is_taken(turn)
                 try:
-                    await around.enter_async_context(self._alone.of(tool.name))
+                    await around.enter_async_context(self._alone.of(turn))
                 finally:
                     record.queued += perf_counter() - queued if waits else 0.0
             tracer = self._tracer
             span = around.enter_context(tracer.span(call.invocation, call.session)) if tracer is not None else None
             try:
                 value = await self._executor.execute(call)
+                call.stage = _FORMAT
             finally:
                 waited = record.waited + (context.waited if context is not None else 0.0)
                 if span is not None and (waited or record.queued):
@@ -477,7 +486,7 @@ class Runtime:
         """
         from ferrule.pipeline.batch import run_batch
 
-        return await run_batch(self, calls, session or self.session, parent, given or {}, concurrency)
+        return await run_batch(self, calls, session or (parent or self).session, parent, given or {}, concurrency)
 
     def batch_sync(
         self,
@@ -536,7 +545,11 @@ def _stop(call: Call, stopped: StoppedError) -> ToolResult:
     if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
         record.tool = str(record.tool)
     result = format_stopped(raw.id, raw.name if isinstance(raw.name, str) else record.tool, stopped)  # pyright: ignore[reportUnnecessaryIsInstance]
-    record.stage, record.outcome, record.error = stopped.stage, stopped.kind, stopped.message
+    record.stage, record.outcome, record.error = (
+        stopped.stage,
+        stopped.kind,
+        result.error.message if result.error else "",
+    )
     if stopped.details and stopped.details.get("abandoned"):
         record.abandoned = True
     return result
@@ -559,7 +572,7 @@ def _undescribed(call: RawCall, error: DefinitionError) -> StoppedError:
         ErrorKind.EXECUTION,
         phrase("The tool `{name}` cannot say what this call would do, so it was not run.", name=call.name),
         phrase("Use another tool; its author has to fix this one."),
-        {"reason": str(error)},
+        {"reason": clean_text(str(error))},
     )
 
 
@@ -575,14 +588,29 @@ def _inside_itself(tool: Tool[Any]) -> StoppedError:
     )
 
 
-def _broken(call: RawCall, error: Exception, session: Session) -> StoppedError:
-    return StoppedError(
-        Stage.AUTHORISE,
-        ErrorKind.UNKNOWN,
-        phrase(
-            "`{name}` was stopped: the program around it failed. {error}",
-            name=call.name,
-            error=clean_exception(error, session.workspace),
-        ),
-        phrase("This is not about the arguments; the same call may work later."),
-    )
+def _cancelled(call: Call) -> StoppedError:
+    """The early exit of a call whose caller was cancelled."""
+    name = call.raw.name
+    if call.stage is _FORMAT:
+        said, suggestion = (
+            phrase("`{name}` ran, but the call was cancelled before its result was returned.", name=name),
+            WORK_IS_DONE,
+        )
+    else:
+        said, suggestion = phrase("`{name}` did not finish.", name=name), None
+        said = joined(" ", [said, phrase("It was cancelled.")])
+    return StoppedError(call.stage, ErrorKind.CANCELLED, said, suggestion)
+
+
+def _broken(call: Call, error: Exception) -> StoppedError:
+    """The early exit of a call that code of the program around it broke: a policy, a hook, an asker, a tracer."""
+    name, why = call.raw.name, clean_exception(error, call.session.workspace)
+    if call.stage is _FORMAT:
+        said, suggestion = (
+            phrase("`{name}` ran, but the program around it failed. {error}", name=name, error=why),
+            WORK_IS_DONE,
+        )
+    else:
+        said = phrase("`{name}` was stopped: the program around it failed. {error}", name=name, error=why)
+        suggestion = phrase("This is not about the arguments; the same call may work later.")
+    return StoppedError(call.stage, ErrorKind.UNKNOWN, said, suggestion)

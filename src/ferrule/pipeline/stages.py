@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.errors import Stage
+
 if TYPE_CHECKING:
     from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session, ToolContext
@@ -83,7 +85,7 @@ class Call:
 
     __slots__ = (
         "blocked", "context", "decided", "decision", "invocation", "parent", "raw", "record", "seconds", "session",
-        "timeout",
+        "stage", "timeout",
     )  # fmt: skip
 
     invocation: Invocation
@@ -104,6 +106,7 @@ class Call:
         self.session = session
         self.parent = parent
         self.timeout = timeout
+        self.stage: Stage = Stage.LOOKUP
         self.blocked = 0.0
         self.decided = None
         self.record = CallRecord(

@@ -6,11 +6,13 @@ inside a dict or a list: its data would be gone when somebody looks, and one wit
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from types import GeneratorType, NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.result import Output
+from ferrule.pipeline.threads import Abandoned
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -117,12 +119,14 @@ async def drain(pieces: AsyncIterator[Any], show: Callable[[Any], None], collect
 def drain_sync(
     pieces: Iterator[Any], show: Callable[[Any], None], collected: Collected, is_over: Callable[[], bool]
 ) -> Any:
-    """Take a sync generator to its end, in the thread that runs it; or leave it once nobody waits any more."""
+    """Read a sync generator to its end, in the thread that runs it. Stop at the next piece once its call is over."""
     if not is_generator(pieces):
         collected.keep_apart()
     for piece in pieces:
         if is_over():
-            break
+            if isinstance(pieces, GeneratorType):
+                pieces.close()
+            raise Abandoned
         if not isinstance(piece, Output):
             show(piece)
         collected.add(piece)
@@ -148,8 +152,12 @@ def is_unfinished(value: object) -> bool:
 
 
 def settled(value: Any) -> Any:
-    """The same with all that can be read once only, inside dicts and lists, as a list."""
-    return _read_out(value, {}) if type(value) in _HOLDERS and _holds_iterator(value) else value
+    """The same value with every iterator inside its dicts and lists read into a list."""
+    if type(value) in _HOLDERS and _holds_iterator(value):
+        return _read_out(value, {})
+    if type(value) is Output and _holds_iterator((value.data,)):  # pyright: ignore[reportUnknownMemberType]
+        return replace(value, data=_read_out(value.data, {}))
+    return value
 
 
 def _holds_iterator(value: Any, deepest: int = 2) -> bool:

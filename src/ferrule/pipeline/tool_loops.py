@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -225,18 +225,19 @@ def run_and_wait(start: Callable[[], Coroutine[Any, Any, T]], name: str, parent:
     if here is not None and any(one.loop is here for one in (*_sync, *tool_loops.places())):
         raise RuntimeError(f"`{name}` would block Ferrule's own event loop. Write `await runtime.run(...)` instead.")
     with lent():
+        around = parent or (found[1] if found is not None else None)
         if parent is not None:
             posted = Posted(start(), parent.loop or sync_loop())
-            with parent.cancellation.telling(posted.cancel):
-                return wait_for(posted)
-        tools: tuple[str, ...] = ()
-        if found is not None:
-            invocation, around = found
-            tools = around.lineage if around is not None else (invocation.tool.name,)
-        before, context = sync_caller.get() or SyncCaller(), copy_context()
-        context.run(sync_caller.set, SyncCaller((*before.tools, *tools), here or before.loop))
+        else:
+            tools: tuple[str, ...] = ()
+            if found is not None:
+                tools = around.lineage if around is not None else (found[0].tool.name,)
+            before, context = sync_caller.get() or SyncCaller(), copy_context()
+            context.run(sync_caller.set, SyncCaller((*before.tools, *tools), here or before.loop))
+            posted = context.run(lambda: Posted(start(), sync_loop()))
         try:
-            return wait_for(context.run(lambda: Posted(start(), sync_loop())))
+            with around.cancellation.telling(posted.cancel) if around is not None else nullcontext():
+                return wait_for(posted)
         except asyncio.CancelledError:
             if _ending.is_set():  # the program ends, and this thread with it: nothing may be printed about that
                 raise SystemExit from None

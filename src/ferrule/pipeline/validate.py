@@ -245,16 +245,24 @@ def repair(
         del invalid  # which leads to this frame: the two would keep the call until the next collection
 
 
-def readable(text: str | bytes) -> Any:
-    """The value of JSON text, mended where it must be; None when it cannot be read."""
+def read_values(tool: Tool[Any], call: RawCall, limits: Limits, notes: list[str]) -> Any:
+    """The arguments as plain values, from text that is repaired if need be; None if it cannot be read."""
+    arguments = call.arguments
+    text: str | bytes = arguments if isinstance(arguments, (str, bytes)) else as_json(tool, arguments)
     for _ in range(_ROUNDS):
         try:
-            return json.loads(text)
+            value = json.loads(text)
         except (ValueError, RecursionError):
-            mended = _mend_text(text, [])
+            mended = _mend_text(text, notes)
             if mended is None:
                 return None
             text = mended
+        else:
+            try:
+                check_text(text, None, limits, duplicates=True)
+            except InvalidParamsError as invalid:
+                raise _invalid(tool, invalid.problems) from None
+            return value
     return None
 
 
@@ -447,21 +455,28 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
     return Invocation(tool, params, call.id, repairs)
 
 
-def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart, ...]], limits: Limits) -> Any:
+def validate_around(
+    tool: Tool[Any], arguments: Any, places: list[tuple[PathPart, ...]], limits: Limits, notes: list[str]
+) -> Any:
     """Check everything but the given places, whose values are not known yet; raises `StoppedError`.
 
-    Gives the arguments, mended where they had to be.
+    Returns the arguments, with repairs if need be. What is wrong with an object around such a place may be due to it.
     """
+
+    def is_certain(problem: Problem) -> bool:
+        path, vague = problem.path, problem.code in ("value", "union")
+        return not any(path[: len(one)] == one or (vague and one[: len(path)] == path) for one in places)
+
     for _ in range(4):
         text = as_json(tool, arguments)
         try:
             check_text(text, None, limits, duplicates=False)
             tool.params.load(text)
         except InvalidParamsError as invalid:
-            rest = [p for p in invalid.problems if not any(p.path[: len(place)] == place for place in places)]
+            rest = [problem for problem in invalid.problems if is_certain(problem)]
             if not rest:
                 return arguments
-            mended = _mend_value(InvalidParamsError(rest, invalid.value), tool.input_schema, [])
+            mended = _mend_value(InvalidParamsError(rest, invalid.value), tool.input_schema, notes)
             if mended is _NOTHING:
                 raise _invalid(tool, rest) from None
             arguments = mended
@@ -507,7 +522,7 @@ def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> StoppedError:
         ErrorKind.EXECUTION,
         phrase("The tool `{name}` is not defined correctly and cannot be called.", name=tool.name),
         phrase("Use another tool; its author has to fix this one."),
-        {"reason": str(error)},
+        {"reason": clean_text(str(error))},
     )
 
 
