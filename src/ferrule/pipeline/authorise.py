@@ -1,4 +1,4 @@
-"""Stage three: may this call run? Pure: it decides, and somebody else asks."""
+"""Stage three: may this call run? Pure: asking the user is the next stage."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than the rest
 
 
 class Policy(Protocol):
-    """Decides whether a call may run. Must be quick and have no effects."""
+    """Decides whether a call may run. It must be quick and have no effects."""
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
-        """Whether this call may run in this session, and why."""
+        """Decide whether this call may run in this session, and say why."""
         ...
 
     def remember(self, invocation: Invocation, session: Session) -> None:
@@ -35,10 +35,10 @@ class Policy(Protocol):
 
 @runtime_checkable
 class JudgesEffects(Protocol):
-    """A policy that also decides about what a tried call would change; with any other the user is asked."""
+    """A policy that also decides about what a tried call would change. With any other policy the user is asked."""
 
     def decide_effects(self, invocation: Invocation, effects: Effects, session: Session) -> Decision:
-        """Whether these effects may be made real. Must be quick and have no effects of its own."""
+        """Decide whether these effects may be kept. It must be quick and have no effects itself."""
         ...
 
 
@@ -60,10 +60,10 @@ _ASK_KIND = {
 
 
 class DefaultPolicy:
-    """What holds where a program chose no policy: read-only tools run, and those that write or execute ask.
+    """For programs that chose no policy: read-only tools run, and tools that write or execute ask.
 
-    A tool whose author gave no kind runs: it is a function that the program itself handed over. Where others stand in
-    front (`served`), nobody vouches for such a tool, and it counts as one that executes.
+    A tool without a kind runs, because the program itself provided it. If it is `served` to others, it counts as one
+    that executes.
     """
 
     def __init__(self, *, served: bool = False) -> None:
@@ -71,14 +71,14 @@ class DefaultPolicy:
         self._remembered: set[tuple[str, Tool[Any], str]] = set()
 
     def remember(self, invocation: Invocation, session: Session) -> None:
-        # The tool object itself: one that takes its name or its place is another tool, and asks again.
+        # The tool object itself, so that another tool of the same name asks again.
         self._remembered.add((session.id, invocation.tool, invocation.always_rule))
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool
         if not (tool.dangerous or tool.requires_permission):
             if tool.read_only and not tool.has_touches:
-                return READ_ONLY  # what nearly every call comes to, without going through the rest
+                return READ_ONLY  # the quick way for most calls
             if not (tool.kind_given or self._served):
                 return _NO_KIND
         if self._remembered and (session.id, tool, rule := invocation.always_rule) in self._remembered:
@@ -87,7 +87,7 @@ class DefaultPolicy:
 
 
 def by_kind(invocation: Invocation, mode: Mode, *, writes: bool | None = None) -> Decision:
-    """What a tool's kind and flags say where no rule does; `writes` where it is known whether the call does."""
+    """The decision by a tool's kind and flags, where no rule applies. `writes`: whether the call writes, if known."""
     tool = invocation.tool
     if tool.dangerous:
         return _ASK_DANGEROUS
@@ -107,7 +107,7 @@ def by_kind(invocation: Invocation, mode: Mode, *, writes: bool | None = None) -
 
 
 def never_asked(decision: Decision) -> Decision:
-    """The same where nobody may be asked: what would ask is refused."""
+    """The same decision if the user may not be asked: refused instead."""
     if decision.verdict is not Verdict.ASK:
         return decision
     reason = phrase("{reason}, and mode dont-ask never asks", reason=decision.reason)
@@ -133,9 +133,9 @@ def authorise(call: Call, policy: Policy) -> Verdict:
 
 
 def settle(call: Call, decision: Decision) -> Decision:
-    """What a policy's decision comes to for this call, which keeps it, on the record too."""
+    """Note a policy's decision in the call and its record. One that the call cannot be tried for asks instead."""
     if decision.tentative and not (call.invocation.info.tentative and call.invocation.tool.wants_context):
-        decision = replace(decision, verdict=Verdict.ASK, tentative=False)  # it cannot be tried
+        decision = replace(decision, verdict=Verdict.ASK, tentative=False)
     call.decision, record = decision, call.record
     record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
     return decision
@@ -152,7 +152,7 @@ def denied(tool: Tool[Any], decision: Decision) -> StoppedError:
 
 
 def require_context(tool: Tool[Any], session: Session) -> None:
-    """Stop a call whose tool is not for this caller, or needs to know what the context does not say."""
+    """Stop a call whose tool is not for this caller, or needs something that the session lacks."""
     caller = session.caller
     if tool.roles and caller.role not in tool.roles:
         who = phrase("the role `{role}`", role=caller.role) if caller.role else phrase("a caller without a role")
