@@ -559,11 +559,8 @@ def _stop(call: Call, stopped: StoppedError) -> ToolResult:
     if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
         record.tool = str(record.tool)
     result = format_stopped(raw.id, raw.name if isinstance(raw.name, str) else record.tool, stopped)  # pyright: ignore[reportUnnecessaryIsInstance]
-    record.stage, record.outcome, record.error = (
-        stopped.stage,
-        stopped.kind,
-        result.error.message if result.error else "",
-    )
+    record.stage, record.outcome = stopped.stage, stopped.kind
+    record.error = result.error.message if result.error is not None else None
     if stopped.details and stopped.details.get("abandoned"):
         record.abandoned = True
     return result

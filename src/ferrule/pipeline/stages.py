@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Invocation
 
 
+_LOOKUP = Stage.LOOKUP  # an enum's member takes long to look up
+
+
 class Verdict(StrEnum):
     """What a policy says about a call: run it, ask the user first, or refuse it."""
 
@@ -108,7 +111,7 @@ class Call:
         self.session = session
         self.parent = parent
         self.timeout = timeout
-        self.stage = Stage.LOOKUP
+        self.stage = _LOOKUP
         self.blocked = 0.0
         self.decided = None
         self.record = CallRecord(

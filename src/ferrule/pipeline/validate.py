@@ -311,8 +311,7 @@ def _mend_value(invalid: InvalidParamsError, schema: Any, notes: list[str]) -> A
     repaired: list[tuple[PathPart, ...]] = []
     for problem in invalid.problems:
         path = problem.path
-        found = _value_at(invalid.value, path)
-        if problem.code in ("missing", "unknown") or found is _NOTHING:
+        if problem.code in ("missing", "unknown") or (found := _value_at(invalid.value, path)) is _NOTHING:
             continue
         is_unset = found is None and path and _is_optional(path, schema)
         reading = _NOTHING if is_unset else _only_reading(found, problem)
