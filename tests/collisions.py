@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from posixpath import normpath
 
 from ferrule.core.access import Touches
-from ferrule.pipeline.batch import schedule
+from ferrule.pipeline.batch import Schedule
+
+
+def schedule(touches: Sequence[Touches]) -> list[set[int]]:
+    """For each of many calls, the earlier ones that it waits for."""
+    plan = Schedule()
+    return [plan.add(call, touched) for call, touched in enumerate(touches)]
 
 
 def waits(earlier: Touches, later: Touches) -> bool:

@@ -128,3 +128,25 @@ def test_a_composite_that_calls_itself_ends() -> None:
     )
     result = run(endless, {"city": "x"})
     assert "tools called tools 16 deep" in result.llm_content
+
+
+async def test_a_step_whose_name_begins_like_anothers_is_told_from_it() -> None:
+    @tool(kind="readonly")
+    def items() -> dict[str, int]:
+        return {"items": 1}
+
+    @tool(kind="readonly")
+    def show(value: object) -> str:
+        return repr(value)
+
+    steps: list[Any] = [
+        ("find", "items", {}),
+        ("find.items", "show", {"value": "two"}),
+        ("end", "show", {"value": {"$ref": "find.items"}}),
+    ]
+    both = composite("both", steps=steps, params=Nothing, kind="readonly")
+    assert (await Runtime([items, show, both]).run("both")).data == repr("'two'")
+
+
+class Nothing(BaseModel):
+    pass

@@ -225,3 +225,84 @@ async def test_a_kept_result_does_not_gather_words():
 async def test_a_flood_of_words_is_cut():
     result = await ask(Hook("flood", before=lambda call, session: HookReply(context="x" * 50_000)))
     assert len(result.llm_content) < 10_100
+
+
+# A hook that misbehaves is a hook that fails, and what the result and the record say of it is true.
+
+
+async def after(hook: Hook) -> tuple[ToolResult, CallRecord]:
+    kept = Kept()
+    result = await Runtime([look], hooks=[hook], recorders=[kept]).run("look", {"path": "a"})
+    return result, kept.records[0]
+
+
+@pytest.mark.parametrize("reply", [{"deny": 5}, {"arguments": 5}, {"context": 5}])
+async def test_a_reply_of_the_wrong_type_refuses_the_call(reply: dict[str, Any]):
+    result, record = await after(Hook("h", before=lambda call, session: HookReply(**reply)))
+    assert RAN == []
+    assert "hook `h` failed (TypeError: HookReply: `" in result.llm_content
+    assert (record.stage, record.outcome) == ("authorise", "permission_error")
+
+
+@pytest.mark.parametrize("reply", [{"deny": 5}, {"context": 5}])
+async def test_a_reply_of_the_wrong_type_after_a_call_says_that_it_ran(reply: dict[str, Any]):
+    result, record = await after(Hook("h", after=lambda call, result, session: HookReply(**reply)))
+    assert RAN == ["a"]
+    assert "`look` ran, but the hook `h` held its result back" in result.llm_content
+    assert (record.stage, record.outcome) == ("format", "permission_error")
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+async def test_a_hook_that_exits_or_cancels_itself_refuses_the_call(error: BaseException):
+    """S1: every call leaves its record."""
+
+    async def leaving(call: Invocation, session: Session) -> None:
+        raise error
+
+    result, record = await after(Hook("h", before=leaving))
+    assert RAN == []
+    assert f"the hook `h` failed ({type(error).__name__}" in result.llm_content
+    assert record.outcome == "permission_error"
+
+
+async def test_a_hook_that_cancels_itself_does_not_end_the_batch():
+    def leaving(call: Invocation, session: Session) -> None:
+        if call.params.path == "b":
+            raise asyncio.CancelledError
+
+    runtime = Runtime([look], hooks=[Hook("h", before=leaving)])
+    results = await runtime.batch([RawCall("look", {"path": path}) for path in "abc"])
+    assert [result.success for result in results] == [True, False, True]
+
+
+async def test_a_hooks_own_time_out_is_not_taken_for_its_time_limit():
+    def busy(call: Invocation, session: Session) -> None:
+        raise TimeoutError("the database is busy")
+
+    result, _ = await after(Hook("h", before=busy))
+    assert "failed (TimeoutError: the database is busy)" in result.llm_content
+
+
+async def test_text_of_a_hook_can_always_be_encoded():
+    result, _ = await after(Hook("h", before=lambda call, session: HookReply(context="a\ud800\x1b[2Jb")))
+    assert result.llm_content.encode().endswith(rb"a\u{d800}\x1b[2Jb")
+
+
+async def test_a_single_name_is_not_taken_for_a_list_of_its_letters():
+    """S1: a guard that matches nothing would be no guard."""
+    with pytest.raises(TypeError, match=r"Write tools=\['look'\]"):
+        Hook("h", before=lambda call, session: HookReply(deny="no"), tools="look")  # pyright: ignore[reportArgumentType]
+
+
+async def test_repairs_of_input_that_a_hook_replaced_are_not_on_the_record():
+    kept = Kept()
+    hook = Hook("move", before=lambda call, session: HookReply(arguments={"path": "b"}))
+    await Runtime([look], hooks=[hook], recorders=[kept]).run("look", '{"path": "a",}')
+    assert kept.records[0].repairs == ()
+
+
+async def test_the_reason_of_a_refusal_is_bounded_on_the_record_too():
+    result, record = await after(Hook("h", before=lambda call, session: HookReply(deny="x" * 1_000_000)))
+    assert result.error is not None
+    assert record.error == result.error.message
+    assert len(record.error or "") <= 20_000

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
-from ferrule import StoppedError, tool
+from ferrule import RawCall, Runtime, StoppedError, ToolResult, tool
 from ferrule.pipeline.batch import check_against_output, find_references, resolve
 
 
@@ -143,3 +143,90 @@ def test_arguments_without_references_stay_as_they_are(arguments: Any, value: An
 @given(json_values)
 def test_a_whole_result_arrives_as_it_was(value: Any) -> None:
     assert put({"x": [{"$ref": "call_1"}]}, {"call_1": value}) == {"x": [value]}
+
+
+# In a batch
+
+
+@tool(kind="readonly")
+def word() -> str:
+    """Return a word."""
+    return "hello"
+
+
+@tool(kind="readonly")
+def anything():
+    """Return a word, of no declared type."""
+    return "hello"
+
+
+@tool(kind="readonly")
+def item() -> dict[str, int]:
+    """Return a mapping."""
+    return {"k": 1}
+
+
+@tool(kind="readonly")
+def take(value: object) -> str:
+    """Take anything."""
+    return repr(value)
+
+
+class Keyed(BaseModel):
+    data: dict[str, Any]
+
+    @model_validator(mode="after")
+    def has_its_key(self) -> Keyed:
+        if "k" not in self.data:
+            raise ValueError("it has no k")
+        return self
+
+
+@tool(kind="readonly")
+def take_keyed(keyed: Keyed) -> str:
+    """Take a mapping with a key."""
+    return repr(keyed.data)
+
+
+async def second(first: str, name: str, arguments: Any, first_id: str = "c1") -> ToolResult:
+    runtime = Runtime([word, anything, item, take, take_keyed])
+    return (await runtime.batch([RawCall(first, {}, id=first_id), RawCall(name, arguments)]))[1]
+
+
+async def test_a_reference_never_picks_a_letter_out_of_text() -> None:
+    result = await second("anything", "take", {"value": {"$ref": "c1[0]"}})
+    assert "the result is a plain string there" in result.llm_content
+
+
+async def test_a_reference_with_an_endless_index_is_refused_and_not_passed_on() -> None:
+    result = await second("word", "take", {"value": {"$ref": f"c1[{'9' * 5000}]"}})
+    assert "is not a path like `.field[0]`" in result.llm_content
+
+
+async def test_an_id_may_look_like_a_path() -> None:
+    """Callers choose the ids: `req/1`, `a#2`."""
+    for id in ("req/1", "a#2"):
+        assert (await second("word", "take", {"value": {"$ref": id}}, id)).data == "'hello'"
+
+
+async def test_a_call_with_references_reports_its_repairs() -> None:
+    result = await second("word", "take", '{"value": {"$ref": "c1"},}')
+    assert (result.data, result.metadata["repairs"]) == ("'hello'", ["a trailing comma was removed"])
+
+
+async def test_a_call_with_references_may_not_give_a_key_twice() -> None:
+    result = await second("word", "take", '{"value": 5, "value": {"$ref": "c1"}}')
+    assert "the key `value` appears twice" in result.llm_content
+
+
+async def test_a_validator_of_the_whole_object_waits_for_the_result() -> None:
+    """What a model's own validator says of `{"$ref": …}` itself means nothing."""
+    assert (await second("item", "take_keyed", {"keyed": {"data": {"$ref": "c1"}}})).data == "{'k': 1}"
+    result = await second("word", "take_keyed", {"keyed": {"data": {"$ref": "c1"}}})
+    assert not result.success
+
+
+async def test_an_unknown_field_that_holds_a_reference_is_refused_before_anything_runs() -> None:
+    result = await second("word", "take", {"value": 1, "other": {"$ref": "c1"}})
+    assert not result.success
+    assert "other" in result.llm_content

@@ -299,3 +299,15 @@ def test_a_doubled_key_beside_something_mended_is_still_refused() -> None:
     result = asyncio.run(Runtime([take]).run("take", text))
     assert result.error is not None
     assert "appears twice" in result.error.message
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [{"type": "string", "allOf": [{"type": ["string", "integer"]}]}, {"$ref": "#/$defs/A", "type": "string"}],
+)
+async def test_a_place_with_two_problems_is_repaired_once(declared: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"a": declared}, "$defs": {"A": {"type": ["string", "boolean"]}}}
+    taking = raw_tool("taking", schema, lambda arguments: arguments, kind="readonly")
+    left_out, read = [await Runtime([taking]).run("taking", text) for text in ('{"a": null}', '{"a": 5}')]
+    assert (left_out.data, len(left_out.metadata["repairs"])) == ({}, 1)
+    assert (read.data, len(read.metadata["repairs"])) == ({"a": "5"}, 1)

@@ -618,11 +618,11 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "one call": (
         lambda: Runtime([add]).batch_sync(cast("Any", RawCall("add"))),
-        snapshot("Calls come in a list, also where there is one: write [RawCall(…)]."),
+        snapshot("Calls come in a list, even a single one: write [RawCall(…)]."),
     ),
     "a name": (
         lambda: Runtime([add]).batch_sync(cast("Any", "add")),
-        snapshot("Calls come in a list, also where there is one: write [RawCall(…)]."),
+        snapshot("Calls come in a list, even a single one: write [RawCall(…)]."),
     ),
     "a stream": (
         lambda: Runtime([add]).stream(cast("Any", "add")),

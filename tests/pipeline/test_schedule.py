@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrule.core.access import Touch, Touches, reads, writes
-from ferrule.pipeline.batch import schedule
-from tests.collisions import collide
+from tests.collisions import collide, schedule
 
 resources = st.sampled_from(
     ["*", "host:a", "host:b", "shell:main", "path:/", "path:/a", "path:/a/", "path:/a/b", "path:/a/b/c", "path:/ab",

@@ -122,7 +122,7 @@ def test_jobs_behind_slow_ones_get_a_thread_each() -> None:
         assert not done[4].done()
         go_on.set()
         await asyncio.gather(*done)
-        assert await asyncio.to_thread(eventually, lambda: pool._idle == pool._threads)
+        assert await asyncio.to_thread(eventually, lambda: pool._idle == pool.threads)
 
     asyncio.run(main())
 
@@ -265,8 +265,8 @@ def test_jobs_that_end_just_as_they_are_abandoned_leave_the_pool_whole() -> None
 
     pool = asyncio.run(main())
     assert eventually(lambda: pool.stuck == 0)
-    assert 0 < pool._threads <= 4
-    assert eventually(lambda: pool._idle == pool._threads)
+    assert 0 < pool.threads <= 4
+    assert eventually(lambda: pool._idle == pool.threads)
     assert not pool._jobs
 
 
@@ -279,7 +279,7 @@ def test_idle_threads_go_home(monkeypatch: pytest.MonkeyPatch) -> None:
         return pool
 
     pool = asyncio.run(main())
-    assert eventually(lambda: pool._threads == 0)
+    assert eventually(lambda: pool.threads == 0)
     assert asyncio.run(_one_more(pool)) == (True, "back")
 
 
@@ -297,7 +297,7 @@ def test_a_job_that_the_system_gives_no_thread_for_is_refused(monkeypatch: pytes
         pool = WorkerPool(2, 8)
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", refuse)
-            with pytest.raises(RuntimeError, match="does not start another thread"):
+            with pytest.raises(RuntimeError, match="cannot start another thread"):
                 submit(pool, lambda: ran.append("refused"))
         assert await asyncio.wait_for(submit(pool, lambda: "ran")[1], 20) == (True, "ran")
 

@@ -239,9 +239,9 @@ Suggestion: Use another tool; its author has to fix this one.\
 
 def test_places_whose_values_are_not_known_yet_are_passed_over() -> None:
     arguments = {"items": {"$ref": "x"}, "colour": "red"}
-    assert validate_around(order, arguments, [("items",)], DEFAULT_LIMITS) == arguments
+    assert validate_around(order, arguments, [("items",)], DEFAULT_LIMITS, []) == arguments
     with pytest.raises(StoppedError, match="`items`"):
-        validate_around(order, arguments, [("note",)], DEFAULT_LIMITS)
+        validate_around(order, arguments, [("note",)], DEFAULT_LIMITS, [])
 
 
 def test_what_a_check_raises_is_cleaned_and_a_secret_is_not_quoted() -> None:

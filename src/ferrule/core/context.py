@@ -39,13 +39,13 @@ ANYONE = Caller()
 
 
 class ModelAdapter(Protocol):
-    """The model in use, as a tool may ask it: one prompt, one answer."""
+    """The model in use, for tools: one prompt, one answer."""
 
     async def complete(self, prompt: str) -> str: ...
 
 
-def _refuse_single(kind: str, **given: object) -> None:
-    """One text would be taken for a list of its letters."""
+def refuse_single(kind: str, **given: object) -> None:
+    """Refuse a text where a list is wanted: it would be read as a list of its letters."""
     for name, value in given.items():
         if isinstance(value, (str, Path)):
             raise TypeError(f"{kind}: `{name}` takes a list. Write {name}=[{str(value)!r}].")
@@ -53,8 +53,8 @@ def _refuse_single(kind: str, **given: object) -> None:
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class SandboxChoice:
-    """What the user chose for shell commands: the sandbox itself unless it is off, what it opens up, and what becomes
-    of files that git ignores when an unapproved command made them.
+    """The user's choices for shell commands: whether they are sandboxed, what the sandbox allows, and what becomes of
+    files that git ignores if an unapproved command made them.
 
     `memory` and `file_size` are bytes, `processes` counts threads too; "auto" takes them from the machine. `unconfined`
     is about commands where no sandbox works: each asks, all run as with one, or none runs, whoever approves it.
@@ -72,27 +72,27 @@ class SandboxChoice:
     unconfined: Literal["ask", "allow", "refuse"] = "ask"
 
     def __post_init__(self) -> None:
-        _refuse_single("SandboxChoice", hosts=self.hosts, writable=self.writable, see=self.see)
+        refuse_single("SandboxChoice", hosts=self.hosts, writable=self.writable, see=self.see)
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Environment:
-    """Where a session's tools work, as the program that makes the session says."""
+    """Where a session's tools work; chosen by the program that makes the session."""
 
     roots: Sequence[Path | str] = ()
     """Folders that tools may use besides the workspace."""
     hard_links: bool = False
-    """Whether a file that has other names may be changed. Those keep the old content."""
+    """Whether a file with several hard links may be changed. The other names keep the old content."""
     sandbox: SandboxChoice = SandboxChoice()
     guarded: Sequence[Path] = ()
     """Folders that no command may write."""
     history_folder: Path | None = None
-    """Where snapshots are kept; None for the user's own data folder."""
+    """Where snapshots are kept; None for the user's data folder."""
     single_call: bool = False
-    """Whether the session is for one call alone, which may change files that it has not read."""
+    """Whether the session is for a single call, which may change files that were not read before."""
 
     def __post_init__(self) -> None:
-        _refuse_single("Environment", roots=self.roots, guarded=self.guarded)
+        refuse_single("Environment", roots=self.roots, guarded=self.guarded)
 
 
 # Every call of a service has a session of its own, and `dict[str, Any]()` takes several times as long as `dict()`.
@@ -102,17 +102,17 @@ _new_list = cast("Callable[[], list[Any]]", list)
 
 @dataclass(slots=True)
 class CommandNames:
-    """What a session's shell has of names that a command may use."""
+    """Names that a session's shell has for commands."""
 
     defined: Mapping[str, str] = field(default_factory=_new_dict)
-    """Its functions and aliases, each with its text."""
+    """Functions and aliases, with their definitions."""
     tainted: frozenset[str] = frozenset()
     """Functions, aliases and variables that an unapproved command changed."""
 
 
 @dataclass(slots=True)
 class Session:
-    """What the calls of one conversation share. `config` and `state` are the tools' own; Ferrule uses neither."""
+    """What the calls of one conversation share. `config` and `state` are for tools; Ferrule uses neither."""
 
     workspace: Path = field(default_factory=Path.cwd)
     working_directory: Path | None = None
@@ -124,13 +124,12 @@ class Session:
     model_adapter: ModelAdapter | None = None
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     restrictions: Restrictions | None = None
-    """What rules keep from tools that go through folders or run programs; what the policy of a runtime says, unless
-    given."""
+    """What tools that walk folders or run programs must leave out; the policy's own unless given."""
     turn: str = field(default="", init=False)
-    """Which turn of a conversation with a model it is in."""
+    """The current turn of a conversation with a model."""
     command_names: CommandNames = field(default_factory=CommandNames, init=False, repr=False, compare=False)
     notes: list[str] = field(default_factory=_new_list, init=False, repr=False, compare=False)
-    """What the next result has to say besides its own words; empty nearly always."""
+    """Notes for the next result; nearly always empty."""
     _closers: list[Callable[[], Awaitable[None]]] = field(
         default_factory=_new_list, init=False, repr=False, compare=False
     )
@@ -142,33 +141,33 @@ class Session:
             raise TypeError(f"Session: `environment` must be an Environment, not {self.environment!r}.")
 
     def part(self, kind: type[T], make: Callable[[], T]) -> T:
-        """The one object of a type that the session keeps for its tools, made at first use. Safe from any thread."""
+        """The session's one object of a type, made at first use. Safe from any thread."""
         found = self._parts.get(kind)
         return found if found is not None else self._parts.setdefault(kind, make())
 
     def drop_part(self, kind: type) -> None:
-        """Forget it, so that the next use makes another."""
+        """Forget the object of a type, so that the next use makes another."""
         self._parts.pop(kind, None)
 
     def note(self, text: str) -> None:
-        """Have the next result say something that no call asked about. Safe from any thread."""
+        """Add a note to the next result. Safe from any thread."""
         self.notes.append(text)
 
     def take_notes(self) -> list[str]:
-        """What has been noted so far, for one result to say."""
+        """Remove and return the notes so far."""
         return [self.notes.pop(0) for _ in range(len(self.notes))]
 
     def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Have something ended with the session: a process, a connection, whatever a tool keeps between calls."""
+        """Call `close` when the session ends, for a process, a connection or anything else kept between calls."""
         self._closers.append(close)
 
     @property
     def has_something_open(self) -> bool:
-        """Whether `close` has anything to end."""
+        """Whether `close` has anything to do."""
         return bool(self._closers)
 
     async def close(self) -> None:
-        """End all that the session's calls left running, the last first. It can be used again afterwards."""
+        """End everything that the session's calls left running, the last first. The session can be used again."""
         problems: list[Exception] = []
         while self._closers:
             try:
@@ -180,12 +179,12 @@ class Session:
 
     @property
     def directory(self) -> Path:
-        """Where relative paths start: the working directory, or the workspace where none was chosen."""
+        """Where relative paths start: the working directory, or else the workspace."""
         return self.working_directory or self.workspace
 
     @property
     def command_directory(self) -> Path:
-        """Where the session's shell is: a command may have gone elsewhere, and the next one starts there."""
+        """Where the session's next command starts: a `cd` of the last one counts."""
         return self._command_directory or self.directory
 
     @command_directory.setter
@@ -202,7 +201,7 @@ _LONGER_FOR_EACH_ABOVE = 0.1
 
 
 class Cancellation:
-    """Tells a running tool that nobody waits for it any more. Safe to use from any thread."""
+    """Tells a running tool that its call was cancelled. Safe to use from any thread."""
 
     __slots__ = ("_event", "_parent", "_then", "until")
 
@@ -211,7 +210,7 @@ class Cancellation:
         self._event = threading.Event()
         self._then: list[Callable[[], None]] = []
         self.until = 0.0
-        """Until when the call is waited for once it was told to stop, by the event loop's clock."""
+        """The end of the call's grace period, by the event loop's clock."""
 
     @property
     def requested(self) -> bool:
@@ -224,7 +223,7 @@ class Cancellation:
 
     @contextmanager
     def telling(self, then: Callable[[], None]) -> Generator[None]:
-        """In here `then` is called as soon as the call is cancelled, in the thread that cancels it."""
+        """Call `then` if the call is cancelled inside this block, in the thread that cancels it."""
         self._then.append(then)
         try:
             if self._event.is_set():
@@ -234,7 +233,7 @@ class Cancellation:
             self._then.remove(then)
 
     def allow(self, until: float) -> None:
-        """Wait that long for it, and a little longer for every call that it works for."""
+        """Extend the grace period, and those of the calls above by a little more each."""
         self.until = max(self.until, until)
         if self._parent is not None:
             self._parent.allow(until + _LONGER_FOR_EACH_ABOVE)
@@ -260,7 +259,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class _HomeModel:
-    """The model, asked on the loop that it belongs to."""
+    """The model, used on the loop that it belongs to."""
 
     def __init__(self, model: ModelAdapter, at_home: Callable[[Coroutine[Any, Any, str]], Awaitable[str]]) -> None:
         self._model = model
@@ -275,7 +274,7 @@ async def _complete(model: ModelAdapter, prompt: str) -> str:
 
 
 class CallPort(Protocol):
-    """What lets a tool call other tools: the same pipeline that runs the tool itself."""
+    """How a tool calls other tools: through the pipeline that runs the tool itself."""
 
     def run(
         self, call: RawCall, *, session: Session | None = None, parent: ToolContext | None = None
@@ -296,7 +295,7 @@ class CallPort(Protocol):
 
 
 class ToolContext:
-    """Annotate a parameter with this type and Ferrule passes it in; it never shows in the schema."""
+    """Annotate a parameter with this type, and Ferrule passes it in. It never shows in the schema."""
 
     __slots__ = (
         "_approve",
@@ -331,13 +330,13 @@ class ToolContext:
         self.call_id = call_id
         self.tool = tool
         self.lineage = lineage
-        """The tools that led to this call, outermost first, itself last."""
+        """The tools that led to this call, outermost first, its own last."""
         self.cancellation = Cancellation(parent.cancellation if parent is not None else None)
         self.stopped_words = ""
-        """A sentence for the error of a call that is stopped at its time limit: what its tool was waiting for."""
+        """A sentence for the error if the call times out: what its tool was waiting for."""
         self.tentative = False
-        """Whether the call is only tried: its effects must be held back until `approve` says that they may be made
-        real. Only a tool that describes its calls as `tentative` is ever run so."""
+        """Whether the call is only tried: its effects must be held back until `approve` allows them. Only for tools
+        that describe their calls as `tentative`."""
         self._approve: Callable[[Effects], Coroutine[Any, Any, Approval]] | None = None
         self._emit = emit
         self._port = port
@@ -376,7 +375,7 @@ class ToolContext:
 
     @property
     def model_adapter(self) -> ModelAdapter:
-        """The model in use; a tool that must have one declares `needs=("model",)`."""
+        """The model in use. A tool that needs one declares `needs=("model",)`."""
         if self.session.model_adapter is None:
             raise ToolError(phrase("This tool asks a model, and the session has none."))
         if self._loop is None or self._loop is running_loop():
@@ -389,11 +388,11 @@ class ToolContext:
 
     @property
     def watched(self) -> bool:
-        """Whether anyone may see partial output; if not, a tool needn't produce it."""
+        """Whether anyone may see partial output. If not, a tool needn't produce it."""
         return self._emit is not None
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Say how far the call has come. Safe from any thread."""
+        """Report how far the call has come. Safe from any thread."""
         if self._emit is not None:
             from ferrule.core.events import Progress
 
@@ -408,7 +407,7 @@ class ToolContext:
 
     @contextmanager
     def asking_person(self) -> Generator[None]:
-        """Use it around a question to the user: their time is not counted as the call's, nor as that of its parent."""
+        """Use it around a question to the user: their time doesn't count for the call, nor for its parents."""
         self._pauses += 1
         if self._pauses == 1:
             self._asked_at = perf_counter()
@@ -422,13 +421,13 @@ class ToolContext:
 
     @property
     def waited(self) -> float:
-        """Seconds spent waiting for the user so far, in this call and in those that it made."""
+        """Seconds that this call and those that it made have waited for the user."""
         return self._waited + (perf_counter() - self._asked_at if self._pauses else 0.0)
 
     async def approve(self, effects: Effects) -> Approval:
-        """Ask whether what a tried call did may be made real: rules and the mode decide, or the user does.
+        """Ask whether the effects of a tried call may be kept: rules and the mode decide, or the user does.
 
-        The time that the user takes is not the call's.
+        The time that the user takes doesn't count for the call.
         """
         if self._approve is None:
             raise ToolError(
@@ -444,7 +443,7 @@ class ToolContext:
         return await self._at_home(self._calls().run(call, session=self.session, parent=self))
 
     def call_sync(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
-        """The same for a sync tool, which waits in its thread until the other call has ended."""
+        """The same for a sync tool, which blocks its thread until the other call has ended."""
         from ferrule.core.call import RawCall
 
         return self._calls().run_sync(RawCall(name, dict(arguments or {})), session=self.session, parent=self)
@@ -455,11 +454,11 @@ class ToolContext:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that the call was made on; the tool itself may run on another, or in a thread."""
+        """The event loop that the call was made on. The tool itself may run on another, or in a thread."""
         return self._loop
 
     async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await what belongs to the loop that the call was made on."""
+        """Await a coroutine on the loop that the call was made on."""
         if self._loop is None or self._loop is running_loop():
             return await work
         from ferrule.core.loops import elsewhere
@@ -472,7 +471,18 @@ class ToolContext:
         return self._port
 
 
+# For the pipeline, not for tools.
+# pyright: reportPrivateUsage=false
+
+
+def innermost(tool: str, context: ToolContext | None) -> ToolContext | None:
+    """The innermost call of a tool among this one and those that led to it."""
+    while context is not None and context.tool != tool:
+        context = context._parent  # noqa: SLF001
+    return context
+
+
 def try_first(context: ToolContext, approve: Callable[[Effects], Coroutine[Any, Any, Approval]]) -> None:
-    """Have the call tried with its effects held back; `approve` decides about them."""
+    """Make the call one that is only tried; `approve` decides about its effects."""
     context.tentative = True
-    context._approve = approve  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - for the pipeline, not for tools
+    context._approve = approve  # noqa: SLF001

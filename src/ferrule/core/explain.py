@@ -1,7 +1,7 @@
-"""Explains why arguments were refused: one walk over the schema and the value writes every message.
+"""Explains why arguments were refused. One walk over the schema and the value words every problem.
 
-A validator says which rules were broken where (`BrokenRule`). What that means is told from the schema and the value, so
-the words are the same for a tool made of Python types and for one made of a JSON Schema.
+A validator only reports which rules were broken where (`BrokenRule`). So the messages are the same for tools made from
+Python types and for those made from a JSON Schema.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 UNIONS_READ = 8
-"""Unions within unions that are still looked into."""
+"""Levels of nested unions that are explained."""
 _WORK, _LEAST_READ, _MOST_READ = 50_000, 10, 1_000
 """Refusals that are explained, each of which may take a walk over the whole schema: the larger that is, the fewer."""
 
@@ -56,10 +56,10 @@ _WORK, _LEAST_READ, _MOST_READ = 50_000, 10, 1_000
 class BrokenRule:
     """A rule that a validator found broken.
 
-    `rule` is a keyword of JSON Schema and `limit` what it is set to, None if the validator does not say. `problem` has
-    the words for what no schema says, such as those of a tool's own validator. With `key`, the rule is about that key
-    of the object at `path`. `forms` are the refusals by each form of a union. The last two are for the walk: where the
-    refusal stands among all, and whether there are words for it.
+    `rule` is a keyword of JSON Schema and `limit` its value, None if the validator doesn't report it. `problem` is the
+    message if no schema has the rule, as for a custom validator. With `key`, the rule is about that key of the object
+    at `path`. `forms` are the refusals by each form of a union. `number` and `told` are for the walk: the position
+    among all refusals, and whether it is explained already.
     """
 
     path: Path
@@ -73,10 +73,10 @@ class BrokenRule:
 
 
 class Explainer:
-    """Explains refusals by one schema; made once, because arguments that are wrong once often are again.
+    """Explains refusals by one schema. It keeps what it works out, because the same mistakes come again.
 
-    `complete` says that the validator lists every broken rule, not just the first at each place. `other_names` leads
-    from names that also mean a field to the one that the schema shows.
+    `complete`: the validator reports every broken rule, not just the first at each place. `other_names` maps aliases of
+    fields to the names in the schema.
     """
 
     __slots__ = ("__dict__", "_missing", "complete", "known_parts", "other_names", "schema")
@@ -94,7 +94,7 @@ class Explainer:
         return max(_LEAST_READ, min(_MOST_READ, _WORK // size_of(self.schema)))
 
     def explain(self, value: Any, refusals: Sequence[BrokenRule]) -> list[Problem]:
-        """Every problem once, in the order of the schema; of a union, only those of the form that was meant."""
+        """Every problem once, in the order of the schema. For a union, only those of the form that was meant."""
         walk = _Walk(self, value, refusals)
         found = walk.at(self.schema, value, (), walk.refused, 0)
         for one in refusals:
@@ -105,13 +105,13 @@ class Explainer:
         return list({(one.path, one.code, one.message): one for one in found}.values())
 
     def parts(self, schema: Any) -> list[_SchemaPart]:
-        """Every part of the schema that says something of the same value; `schema` must be in the explainer's own."""
+        """Every part of the schema that applies to the same value. `schema` must be part of the explainer's."""
         found = [_SchemaPart(one) for one in applied(schema, self.schema)]
         self.known_parts[id(schema)] = schema, found
         return found
 
     def missing(self, path: Path, prop: Any) -> Problem:
-        """A field that must be given; `prop` must be in the explainer's own schema."""
+        """The problem of a required field that is missing. `prop` must be part of the explainer's schema."""
         known = self._missing.get(id(prop))
         if known is None:
             said = resolve(prop, self.schema)
@@ -121,7 +121,7 @@ class Explainer:
 
 
 class _SchemaPart:
-    """What the walk asks of a part of a schema, looked up once."""
+    """What the walk needs to know about a part of a schema."""
 
     __slots__ = ("fields", "is_closed", "is_union", "names", "others", "patterns", "required", "rules", "schema")
 
@@ -141,7 +141,7 @@ class _SchemaPart:
 
 _path_of = attrgetter("path")
 _Place = dict[PathPart | None, Any]
-"""A place of the value: under None what was refused there, and by name or number the places inside it."""
+"""A place in the value: under None the refusals there, and by key or index the places inside it."""
 
 
 def _all_refused(place: _Place) -> list[BrokenRule]:
@@ -181,7 +181,7 @@ class _Walk:
                 waiting += form
 
     def at(self, schema: Any, value: Any, path: Path, place: _Place, unions: int) -> list[Problem]:
-        """What is wrong with the value at a place; `unions` counts those around it."""
+        """The problems of the value at a place. `unions` counts the unions around it."""
         if schema is False:
             return [_forbidden(path)] if _is_refused(place, "falseSchema") else []
         found: list[Problem] = []
@@ -210,7 +210,7 @@ class _Walk:
         return found
 
     def _rules(self, part: _SchemaPart, value: Any, path: Path, place: _Place, found: list[Problem]) -> None:
-        """Add the rules of a schema itself that the value breaks."""
+        """Add the problems with a schema's own rules."""
         schema = part.schema
         broken: list[str] = []
         for rule in part.rules:
@@ -233,9 +233,9 @@ class _Walk:
                 found.append(_WORDS[rule](path, schema[rule], value))
 
     def _other_type(self, path: Path, limit: Any, part: dict[str, Any], value: Any) -> Problem:
-        """A value of another type; what an object or an array holds is shown too."""
+        """A value of another type. For an object or an array, the expected content is shown too."""
         types, form, rule = _kinds(tuple(cast("list[str]", limit)) if isinstance(limit, list) else limit)
-        # A validator that goes by the schema alone takes any text there, and so may a repair.
+        # Not if the validator accepts any text there, because then a repair may too.
         if form == "string" and not self._complete and part.get("format") in EXAMPLES:
             return out_of_form(path, "format", example_of(part["format"]), value)
         if path and form in ("object", "array") and (shown := kind_of(part, self._root)):
@@ -263,7 +263,7 @@ class _Walk:
             here = (*path, key)
             patterns = part.patterns
             named = [patterns[one] for one in patterns if _may_match(one, key)] if patterns else patterns
-            if named or self._complete or not part.is_closed:  # pydantic refuses a key by the rule below alone
+            if named or self._complete or not part.is_closed:  # pydantic reports the rule below only
                 for one in named or part.others:
                     found += self.at(one, value[key], here, place, unions)
             if part.is_closed and not named and _is_refused(place, "additionalProperties"):
@@ -281,7 +281,7 @@ class _Walk:
                 found.append(self._explainer.missing((*path, at), prop))
 
     def _union(self, part: dict[str, Any], value: Any, path: Path, place: _Place, unions: int) -> list[Problem]:
-        """None of several forms fits: speak of the form that was meant, where that is clear."""
+        """Explain why no form of a union fits, for the form that was meant if that is clear."""
         rule = "anyOf" if "anyOf" in part else "oneOf"
         if self._complete and not _is_refused(place, rule):
             return []
@@ -305,7 +305,7 @@ class _Walk:
             each = [self.at(one, value, path, place, unions + 1) for one in named]
             told = [form for form in each if len(form) == max(map(len, each)) > 0]
             if rule == "oneOf" and not self._complete and len(told) == 1:
-                found = told[0]  # pydantic chose one by a function of the tool's author, and refused by that one alone
+                found = told[0]  # a custom discriminator chose this form
             else:
                 each = [form or self._otherwise(place) for form in each]
                 found = union_problems(path, each, value, lambda at: self._shape(named[at])) if all(each) else []
@@ -315,7 +315,7 @@ class _Walk:
         return found
 
     def _otherwise(self, place: _Place) -> list[Problem]:
-        """Why a form of a union does not fit, for reasons that its schema does not say."""
+        """Why a form of a union doesn't fit, if its schema doesn't tell."""
         below = [one for one in _all_refused(place) if one.rule not in ("anyOf", "oneOf")]
         return [one.problem for one in below if one.problem] or [self.by_itself(one) for one in below]
 
@@ -324,7 +324,7 @@ class _Walk:
         return shape if shape not in ("any", "object") else ""
 
     def by_itself(self, refusal: BrokenRule) -> Problem:
-        """The words for a refusal by a rule that the walk does not come to, as one in another document."""
+        """The problem for a rule that the walk didn't reach, such as one in another document."""
         path, rule, limit = refusal.path, refusal.rule, refusal.limit
         if refusal.key is not None:
             about = BrokenRule((), rule, limit, refusal.problem)
@@ -368,7 +368,7 @@ class _Walk:
 
 
 def _is_refused(place: _Place, rule: str, limit: Any = None, value: Any = None) -> bool:
-    """Whether the validator refused the place by this rule, set to this."""
+    """Whether the validator refused the place by this rule with this limit."""
     found = False
     for one in place.get(None, ()):
         if one.rule != rule and (rule != "const" or one.rule != "enum"):
@@ -402,7 +402,7 @@ def _forbidden(path: Path) -> Problem:
 
 @lru_cache(maxsize=256)
 def _kinds(limit: Any) -> tuple[tuple[str, ...], str, str]:
-    """The types that a schema allows, those in words, and the rule that a value must be of one of them."""
+    """The types that a schema allows, as a tuple, as text, and as a rule."""
     types = _types(limit)
     form = or_list(types)
     return types, form, phrase("must be {form}", form=form)
@@ -411,12 +411,12 @@ def _kinds(limit: Any) -> tuple[tuple[str, ...], str, str]:
 def _unexpected(
     path: Path, code: str, form: str, value: Any, types: tuple[str, ...], choices: tuple[Any, ...] = (), rule: str = ""
 ) -> Problem:
-    """Another kind of value than the forms that would do."""
+    """The problem of a value that is not of any form allowed."""
     message = phrase("expected {kind}, got {found}", kind=form, found=got(value))
     return Problem(path, code, message, types, choices, form, rule or phrase("must be {form}", form=form))
 
 
-# A value that fits none of several forms: which form was meant, and what is wrong with it in that one.
+# Unions: which form was meant, and what is wrong with the value in that form.
 
 
 _SHAPES_SHOWN = 4
@@ -424,14 +424,14 @@ _SPEAKS_ALONE = ("range", "length", "value", "limit", "missing", "unknown")
 
 
 def union_problems(path: Path, forms: list[list[Problem]], value: Any, shape: Callable[[int], str]) -> list[Problem]:
-    """What to tell of a value at `path`, from the problems it has with each form.
+    """The problems to report for a value at `path`, given its problems with each form of a union.
 
-    `shape` shows one of the forms; empty where that is not known.
+    `shape` describes a form by its index, or is empty if it can't.
     """
     if all(form == forms[0] for form in forms):
         return forms[0] if forms else []
     if not isinstance(value, (dict, list)):
-        # Text or a number: one that is only out of bounds is told the bounds, any other all that would do.
+        # For text or a number that is only out of bounds, report the bounds. Otherwise report all forms.
         bounds = [form for form in forms if all(one.code in _SPEAKS_ALONE for one in form)]
         return bounds[0] if len(bounds) == 1 else [_merged(path, [form[0] for form in bounds or forms], value)]
     right = [form for form in forms if not any(one.path == path and _is_other_type(one) for one in form)]
@@ -447,23 +447,23 @@ def union_problems(path: Path, forms: list[list[Problem]], value: Any, shape: Ca
 
 
 def _is_other_type(problem: Problem) -> bool:
-    """Whether the value is not even of the type that is asked for. No object is one of a few texts either."""
+    """Whether the value is not even of the expected type. An object is not one of a few texts either."""
     return problem.code in ("type", "enum", "format") or bool(problem.expected)
 
 
 def _by_tag(path: Path, forms: list[list[Problem]], value: Any) -> list[list[Problem]] | Problem:
-    """The forms that the tag names, or what is wrong with the tag itself."""
+    """The forms that the tag names, or the problem with the tag itself."""
     for name in dict.fromkeys(one.path[-1] for form in forms for one in form if _is_about_tag(one, path)):
         place = (*path, name)
         about = [next((one for one in form if one.path == place), None) for form in forms]
         if any(one is not None and not _is_about_tag(one, path) for one in about):
-            continue  # some form knows no such field, or asks for more than one of a few values
+            continue  # a form lacks this field, or wants more there than one of a few values
         meant = [form for form, one in zip(forms, about, strict=True) if one is None]
         if meant:
             return meant
         told = [one for one in about if one is not None]
         if all(one.choices == told[0].choices for one in told):
-            continue  # it tells no form from another
+            continue  # it doesn't distinguish the forms
         choices = _distinct(told)
         if told[0].code == "missing":
             return missing_field(place, phrase(" (expected {kind})", kind=one_of(choices)), choices)
@@ -472,7 +472,7 @@ def _by_tag(path: Path, forms: list[list[Problem]], value: Any) -> list[list[Pro
 
 
 def _distinct(problems: list[Problem]) -> tuple[Any, ...]:
-    """Every choice once, where 1 and true are two."""
+    """Every choice once; 1 and true are different."""
     return tuple({(json_type(one), repr(one)): one for problem in problems for one in problem.choices}.values())
 
 
@@ -483,7 +483,7 @@ def _is_about_tag(problem: Problem, path: Path) -> bool:
 def _closest(
     path: Path, forms: list[list[Problem]], value: Any, shape: Callable[[list[Problem]], str]
 ) -> list[Problem]:
-    """The form with the fewest problems; where several have as few, one problem for all of them."""
+    """The problems of the form with the fewest, or one problem for all forms with as few."""
     fewest = min(len(form) for form in forms)
     near = [form for form in forms if len(form) == fewest]
     if len(near) > 1:
@@ -512,7 +512,7 @@ def _in_short(form: list[Problem]) -> str:
 
 
 def _merged(path: Path, problems: list[Problem], value: Any) -> Problem:
-    """One problem that names everything which would do at a place."""
+    """One problem that names everything that is allowed at a place."""
     if len(problems) == 1:
         return problems[0]
     expected = tuple(dict.fromkeys(kind for one in problems for kind in one.expected))
@@ -531,7 +531,7 @@ def _merged(path: Path, problems: list[Problem], value: Any) -> Problem:
     return merged
 
 
-# The words for each broken rule, and whether a value breaks it.
+# The message for each broken rule, and whether a value breaks it.
 
 
 def _bound(form: Callable[[str], str]) -> Callable[[Path, Any, Any], Problem]:
@@ -623,7 +623,7 @@ _WITHOUT_LIMIT = ("uniqueItems", "contains")
 
 @lru_cache(maxsize=256)
 def _matcher(pattern: str) -> Callable[[Any], bool] | None:
-    """What tells whether a text matches, in time that grows only with its length; None for patterns that need more."""
+    """A function that matches text in linear time; None for patterns that need more."""
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
     try:

@@ -1,4 +1,4 @@
-"""Event loops: work on another one, tasks that start at once, cheap timers and callbacks, signals."""
+"""Event loops: work on another loop, tasks that start at once, cheap timers and callbacks, signals."""
 
 from __future__ import annotations
 
@@ -17,30 +17,28 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-
 T = TypeVar("T")
-
-_SECONDS_BETWEEN_SIGNALS = 0.2
+_SECONDS_BETWEEN_LOOKS = 0.2
 
 
 @dataclass(slots=True, frozen=True)
 class SyncCaller:
-    """Who stands still until a call has ended: the tools it is inside of, and the loop of its thread, if it has one."""
+    """The code that `run_sync` blocks: the tools that it runs inside of, and its thread's event loop, if it has one."""
 
     tools: tuple[str, ...] = ()
     loop: asyncio.AbstractEventLoop | None = None
 
 
 sync_caller: ContextVar[SyncCaller | None] = ContextVar("ferrule.sync_caller", default=None)
-"""Set for all that `run_sync` and its kin start."""
+"""Set in everything that `run_sync` and the like start."""
 loops_for_sync: set[asyncio.AbstractEventLoop] = set()
-"""The loop that they run on, once there is one."""
+"""The loop that those calls run on, once there is one."""
 
 
 class Posted(Generic[T]):
-    """A coroutine that was handed to a loop, and runs there as a task with the context of whoever handed it over.
+    """A coroutine that was handed to another loop, and runs there as a task with the context of the caller.
 
-    `ended` is settled when the task has ended, and not earlier when it was only told to.
+    `ended` is done when the task has ended; after `cancel` that may take a while.
     """
 
     def __init__(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
@@ -56,7 +54,7 @@ class Posted(Generic[T]):
             raise
 
     def cancel(self) -> None:
-        """Tell it to stop. Safe from any thread."""
+        """Cancel the task. Safe from any thread."""
         self._cancelled = True
         self._loop.call_soon_threadsafe(self._stop)
 
@@ -84,8 +82,8 @@ class Posted(Generic[T]):
 async def elsewhere(
     work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, *, wait_when_cancelled: bool = True
 ) -> T:
-    """Await a coroutine that runs on another loop. Whoever is cancelled meanwhile waits until it has stopped there,
-    unless that loop may never move again.
+    """Await a coroutine that runs on another loop. If cancelled, waits until the coroutine has stopped too.
+    `wait_when_cancelled=False` is for loops that may be blocked forever.
     """
     caller = sync_caller.get()
     if caller is not None and caller.loop is loop:
@@ -95,13 +93,13 @@ async def elsewhere(
         )
     posted = Posted(work, loop)
     over = asyncio.wrap_future(posted.ended)
-    over.add_done_callback(lambda over: over.exception())  # asyncio reports one that nobody looks at as lost
+    over.add_done_callback(lambda over: over.exception())  # or asyncio would report it as never retrieved
     again: asyncio.CancelledError | None = None
     while not over.done():
         try:
             await asyncio.wait({over})
         except asyncio.CancelledError as error:
-            if again is None:  # told twice, it would be kept from tidying up
+            if again is None:  # a second cancellation would interrupt its clean-up
                 posted.cancel()
             if not wait_when_cancelled:
                 raise
@@ -111,17 +109,17 @@ async def elsewhere(
     return over.result()
 
 
-def wait_for(posted: Posted[T]) -> T:
-    """Stand still until it has ended. Ctrl-C is raised when that has stopped it; a second one is at once."""
+def wait_for(posted: Posted[T], is_abandoned: Callable[[], bool] = lambda: False) -> T:
+    """Block until it has ended. Ctrl-C stops it first and is then raised; a second Ctrl-C is raised at once. So does
+    `is_abandoned`, with `CancelledError`.
+    """
     try:
-        if sys.platform != "win32":
-            return posted.ended.result()
-        while True:  # a lock that is waited for without an end hears no Ctrl-C there
-            try:
-                return posted.ended.result(_SECONDS_BETWEEN_SIGNALS)
-            except TimeoutError:
-                if posted.ended.done():
-                    raise
+        while not posted.ended.done():
+            if is_abandoned():
+                raise asyncio.CancelledError
+            with suppress(TimeoutError):  # now and then, because on Windows Ctrl-C doesn't wake a wait for a lock
+                posted.ended.exception(_SECONDS_BETWEEN_LOOKS)
+        return posted.ended.result()
     except BaseException:
         if not posted.ended.done():
             posted.cancel()
@@ -130,8 +128,6 @@ def wait_for(posted: Posted[T]) -> T:
 
 
 # Starts a task at once instead of at the loop's next turn.
-
-
 # pyright: reportPrivateUsage=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportAttributeAccessIssue=false, reportUntypedBaseClass=false, reportUnknownArgumentType=false
 
@@ -149,13 +145,13 @@ else:
     _current: dict[Any, Any] = tasks._current_tasks  # noqa: SLF001
 
     class _FirstStep:
-        """Stands in for a coroutine whose first step was taken already, and tells how that ended."""
+        """Replaces a coroutine whose first step was taken already, and repeats how that step ended."""
 
         __slots__ = ("cancelling", "error", "given", "task")
 
         def __init__(self, task: _EagerTask, given: Any, error: BaseException | None) -> None:
             self.task, self.given, self.error = task, given, error
-            # That it asked for its own cancelling counts from the end of the step on, not at its beginning.
+            # A cancellation that the step requested applies after the step, not before.
             self.cancelling, task._must_cancel = task._must_cancel, False  # noqa: SLF001
 
         def send(self, _: Any) -> Any:
@@ -165,9 +161,9 @@ else:
             return self.given
 
     class _EagerTask(tasks._PyTask):  # noqa: SLF001
-        """3.12's `eager_start` for 3.11, whose asyncio is frozen: asyncio's own Python task, stepped once at birth."""
+        """3.12's `eager_start` for 3.11: asyncio's Python task, which takes its first step when it is made."""
 
-        # What the two parents' own constructors set to the same for everybody; they also call_soon and trace.
+        # Set by the constructors of both parents, which are not called: they would schedule the first step.
         _name = "ferrule-tool"
         _num_cancels_requested = 0
         _must_cancel = False
@@ -188,7 +184,7 @@ else:
                         self._result, self._state = end.value, "FINISHED"
                         return
                     first = _FirstStep(self, None, end)
-                except BaseException as error:  # noqa: BLE001 - asyncio's own step sorts them
+                except BaseException as error:  # noqa: BLE001 - asyncio's own step handles each kind
                     first = _FirstStep(self, None, error)
                 finally:
                     del _current[loop]
@@ -197,7 +193,7 @@ else:
                     context.run(self._Task__step)
                 finally:
                     self._coro = coroutine
-                    del first  # it may hold an exception that holds this frame
+                    del first  # its exception may refer to this frame
             finally:
                 if outer is not None:
                     _current[loop] = outer
@@ -217,17 +213,17 @@ else:
 
 
 def has_callbacks(loop: asyncio.AbstractEventLoop, *, unknown: bool) -> bool:
-    """Whether the loop has callbacks to run before it can do anything else; `unknown` for loops that do not tell."""
+    """Whether the loop has callbacks ready to run; `unknown` for loops that do not tell."""
     return bool(getattr(loop, "_ready", unknown))
 
 
 def disown(task: asyncio.Task[Any]) -> None:
-    """Forget a task that cannot be ended: neither `asyncio.run` nor the interpreter's exit shall wait for it."""
+    """Forget a task that cannot be ended, so that neither `asyncio.run` nor the interpreter waits for it at exit."""
     import ctypes
 
     asyncio.tasks._unregister_task(task)  # noqa: SLF001
     task._log_destroy_pending = False  # noqa: SLF001
-    # Destroying its coroutine would run the tool once more, perhaps without end; so it is never destroyed.
+    # Destroying its coroutine would run the tool's code again, perhaps forever, so it is never destroyed.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
 
 
@@ -235,7 +231,7 @@ def disown(task: asyncio.Task[Any]) -> None:
 
 
 class LateTimer:
-    """Calls `then` at some time, unless it is cancelled before."""
+    """Calls `then` at a time, unless it is cancelled before."""
 
     __slots__ = ("at", "handle", "then")
 
@@ -256,8 +252,8 @@ class LateTimer:
 
 
 class LateTimers:
-    """Timers of the running loop that cost a fraction of its own. The loop hears only of those that are still wanted
-    after half a second: most are cancelled by then, as those of calls and requests are.
+    """Timers for the running loop that cost a fraction of its own. Only those that are still wanted after half a second
+    are passed to the loop; the timers of calls and requests are mostly cancelled by then.
     """
 
     _SOON = 0.5
@@ -284,7 +280,7 @@ class LateTimers:
 
 
 class LoopInbox:
-    """Callbacks from other threads for one loop, which is woken once for all that come before it has a turn."""
+    """Callbacks from other threads for one loop, which is woken once for all that arrive before it runs them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -295,53 +291,53 @@ class LoopInbox:
         self._bell: SimpleQueue[None] = SimpleQueue()
 
     def post(self, then: Callable[[T], object], given: T, *, wake: bool = True) -> None:
-        """Have `then(given)` called in the loop, after what was posted before. Safe from any thread.
+        """Call `then(given)` in the loop, in the order posted. Safe from any thread.
 
-        Without `wake`, the caller sees to it that `wake` is called soon.
+        Without `wake`, the caller must see to it that `wake` is called soon.
         """
         self._posted.append((then, given))
         if wake:
             self.wake()
 
     def wake(self) -> None:
-        """Have the loop look. Safe from any thread."""
+        """Make the loop run what was posted. Safe from any thread."""
         if self._woken:
             return
         self._woken = True
         if self._waits:
             self._bell.put(None)
         else:
-            with suppress(RuntimeError):  # the loop is closed, so nothing waits any more
+            with suppress(RuntimeError):  # the loop is closed
                 self.loop.call_soon_threadsafe(self._deliver)
 
     def wait(self, seconds: float) -> None:
-        """Block the loop's own thread until something is posted, and call it: a turn of the loop takes longer."""
+        """Block the loop's own thread until something is posted, and run it: quicker than a turn of the loop."""
         self._waits = True
         try:
             self._bell.get(timeout=seconds)
         except Empty:
             pass
         finally:
-            self._waits = False  # first: from now on the loop is woken
+            self._waits = False  # before `_deliver`: from now on the loop must be woken
             self._deliver()
 
     def _deliver(self) -> None:
-        self._woken = False  # first: what is posted from now on wakes the loop again
+        self._woken = False  # first, so that what is posted from now on wakes the loop again
         while self._posted:
             then, given = self._posted.popleft()
             then(given)
 
 
-# Signals, heard by the running event loop.
+# Signals, handled in the running event loop.
 
 
-_CANNOT = (NotImplementedError, RuntimeError)  # Windows has no such handlers, nor has any thread but the main one
+_CANNOT = (NotImplementedError, RuntimeError)  # not on Windows, and only in the main thread
 
 
 def on_signal(name: str, then: Callable[..., object], *given: object) -> None:
-    """Have `then` called when the signal comes. Where it cannot be heard, what the system does with it stays.
+    """Call `then` when the signal comes, where that is possible.
 
-    So does a signal that whoever started the program has it ignore, as `nohup` does and a shell for its background.
+    A signal that the program was started to ignore, as by `nohup`, stays ignored.
     """
     loop = asyncio.get_running_loop()
     for number in _known(name):
@@ -352,7 +348,7 @@ def on_signal(name: str, then: Callable[..., object], *given: object) -> None:
 
 
 def no_more_on_signal(name: str) -> None:
-    """Leave a signal to the system again."""
+    """Undo `on_signal`."""
     loop = asyncio.get_running_loop()
     for number in _known(name):
         with suppress(*_CANNOT):

@@ -1,4 +1,4 @@
-"""What every tool is, however it was made."""
+"""The base class of all tools, and one validated call of a tool (`Invocation`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CACHE_SECONDS = 300.0
 
 
 class Kind(StrEnum):
-    """How far a tool's effects reach; it decides whether a call may run without asking."""
+    """How far a tool's effects go, which decides whether its calls may run without asking."""
 
     READONLY = "readonly"
     WRITE = "write"
@@ -48,7 +48,7 @@ class Kind(StrEnum):
 
 
 class Style(Enum):
-    """How a tool's body is written, which decides where it runs."""
+    """How a tool's function is written, which decides where it runs."""
 
     ASYNC = "async"
     SYNC = "sync"
@@ -57,11 +57,11 @@ class Style(Enum):
 
 
 class ToolOptions(TypedDict, total=False):
-    """Everything that can be said of a tool besides its name, its parameters and its body.
+    """All options of a tool besides its name, its parameters and its function.
 
     `touches`, `signature`, `always_rule` and `summary` describe a call. Each is a constant, a pattern with parameters
-    in braces (`writes("path", "{file_path}")`, `"{environment}"`), or a function of the parameters. `describe` says all
-    of them at once, and knows the session.
+    in braces (`writes("path", "{file_path}")`, `"{environment}"`), or a function of the parameters. `describe` replaces
+    all of them, and gets the session too.
     """
 
     display_name: str
@@ -102,7 +102,7 @@ class ToolOptions(TypedDict, total=False):
 OPTIONS = frozenset(ToolOptions.__annotations__)
 _CALL_OPTIONS = ("touches", "signature", "always_rule", "summary", "only_reads")
 _METHODS = ("describe", "ready", "preview", "check", "render", "display")
-"""Methods of a class that a tool made without one is given as functions."""
+"""Methods of a tool's class, or functions given to a tool that is made without a class."""
 _NUMBER = (int, float, type(None))
 _TYPES: dict[str, Any] = {
     **dict.fromkeys(("display_name", "version", "category", "doing", "remote"), str),
@@ -124,14 +124,14 @@ class Tool(Generic[P]):
     """A tool: subclass it, give it a name and parameters, and write `run`.
 
     `class Greet(Tool[GreetParams])` takes its parameters from that pydantic model. `run` may be a plain method
-    (it then runs off the event loop), `async`, or a generator of either sort, whose pieces are streamed.
+    (it then runs in a thread), `async`, or a generator of either kind, whose pieces are streamed.
     """
 
     name: str = ""
     display_name: str = ""
     kind: Kind = Kind.EXECUTE
     kind_given: bool = False
-    """Whether its author said the kind. A tool without one counts as `execute` wherever somebody stands in front."""
+    """Whether its author gave a kind. A tool without one counts as `execute` when it is served to others."""
     version: str = "1.0.0"
     category: str = "general"
     tags: frozenset[str] = frozenset()
@@ -146,30 +146,29 @@ class Tool(Generic[P]):
     needs: frozenset[str] = frozenset()
     max_result: int | None = None
     grace: float | None = None
-    """Seconds it has to stop when it is told to, where that takes longer than the limits grant: it ends processes, or
-    takes back what it did."""
+    """Seconds that it needs to stop, if more than `Limits.grace`, as for ending processes or undoing its work."""
     may_block: bool = True
-    """Whether an async tool may keep its event loop from moving. A program that serves others runs such tools on a loop
-    of their own; one that never blocks runs on the program's, which is quicker."""
+    """Whether an async tool may block its event loop. Servers run such tools on a loop of their own. One that never
+    blocks runs on the server's loop, which is quicker."""
     remote: str = ""
-    """The pool of workers whose machines it runs on; empty for where the call is made."""
+    """The pool of workers that it runs on; empty to run where the call is made."""
     preview_seconds: float = 10.0
-    """What `preview` may take; the user is asked without one that takes longer."""
+    """Seconds that `preview` may take. After that the user is asked without it."""
     doing: str = ""
-    """What a user reads while it runs, with parameters in braces: ``reading `{file_path}` ``."""
+    """What a user sees while it runs, with parameters in braces: ``reading `{file_path}` ``."""
     touches: Any = None
     signature: Any = None
     always_rule: Any = None
     summary: Any = None
     only_reads: Any = False
-    """What a call does, in the simple forms of `ToolOptions`, or as methods; `CallInfo` says what each means."""
+    """What a call does, in the forms of `ToolOptions`, or as methods. `CallInfo` explains each."""
     read_only: bool
-    """Follows from the kind unless said."""
+    """Follows from the kind unless given."""
     cache: float
-    """How many seconds a result may be used again for the same call; 0 for never."""
+    """Seconds for which a result may be used again for the same call; 0 for never."""
 
     workspace: Path | None = None
-    """The folder it is for, where it was made for one; a runtime that is given no session works there."""
+    """The folder that it was made for, if any. A runtime without a session works there."""
 
     style: Style
     wants_context: bool = True
@@ -180,12 +179,12 @@ class Tool(Generic[P]):
     has_render: bool
     has_touches: bool
     has_signature: bool
-    """Whether it has a check, something to get ready, a preview, words for its results (`render` for the model, or
-    `display` too), touches, a signature of its own; what it lacks is not called."""
+    """Whether it has its own check, preparation, preview, text for results (`render` or `display`), `render`, touches,
+    signature. What it lacks is not called."""
     checks_output: bool
-    """Whether what it returns is held to a type that it declared."""
+    """Whether its results are checked against the type that it declares."""
     exact_outputs: frozenset[type] = frozenset()
-    """Types of which every value fits; known once a value was looked at."""
+    """Types whose values all fit; known after the first result."""
     _params: Params[P] | None = None
     _output: OutputType | None = None
     _description: Description | None = None
@@ -199,7 +198,7 @@ class Tool(Generic[P]):
         if "run" in vars(cls):
             _refuse_wrong_run(cls)
         if "__init__" in vars(cls):
-            _see_to_settling(cls)
+            _require_super_init(cls)
 
     def __init__(self, **options: Any) -> None:
         said = {member for owner in type(self).__mro__ if owner is not Tool for member in vars(owner)}
@@ -212,7 +211,7 @@ class Tool(Generic[P]):
         self._settle(self.name or type(self).__name__, {**declared, **options}, style_of(self.run))
 
     def _settle(self, name: str, options: Mapping[str, Any], style: Style) -> None:
-        """Check what was declared and make it complete; every way of making a tool ends here."""
+        """Check the options and apply them. Every way of making a tool ends here."""
         if not isinstance(name, str) or not _NAME.fullmatch(name) or hidden_in(name):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DefinitionError(f"{name!r} cannot name a tool: use 1 to 128 visible characters and no white space.")
         for key, value in options.items():
@@ -278,7 +277,7 @@ class Tool(Generic[P]):
             self.display_name = name
 
     def require_ready(self) -> None:
-        """Raise `DefinitionError` where it can never run, whatever it is given; a registry takes no such tool."""
+        """Raise `DefinitionError` if it can never run, so that no registry takes it."""
         if "style" not in vars(self):
             raise DefinitionError(_unsettled(type(self)))
         if type(self).__hash__ is None:  # pyright: ignore[reportUnnecessaryComparison] - a dataclass has none
@@ -287,9 +286,9 @@ class Tool(Generic[P]):
 
     @property
     def fault(self) -> str | None:
-        """Why it can be neither shown nor called, in a sentence; None for a sound tool.
+        """Why it can be neither shown nor called, in a sentence; None for a valid tool.
 
-        Whoever goes through many tools asks this first: one that was declared wrongly must not harm the others.
+        Check it before you use many tools, so that an invalid one doesn't harm the others.
         """
         try:
             self._try_out()
@@ -309,7 +308,7 @@ class Tool(Generic[P]):
 
     @property
     def params(self) -> Params[P]:
-        """How arguments are read; compiled at first use."""
+        """Reads the arguments; compiled at first use."""
         if self._params is None:
             try:
                 self._params = self._compile()
@@ -321,7 +320,7 @@ class Tool(Generic[P]):
 
     @property
     def description(self) -> Description:
-        """What it does, in layers; from the docstring unless given."""
+        """What it does, in layers. From the docstring unless given."""
         if self._description is None:
             self._description = self._describe()
         return self._description
@@ -337,7 +336,7 @@ class Tool(Generic[P]):
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
-        """The JSON Schema of the typed result, where `run` says its type."""
+        """The JSON Schema of the result, if `run` declares its type."""
         if self._output_schema is False:
             from ferrule.core.outputs import output_schema
 
@@ -345,7 +344,7 @@ class Tool(Generic[P]):
         return self._output_schema
 
     def _returns(self) -> Any:
-        """What its body says that it returns; Any where that is not known, as for pieces that are streamed."""
+        """The return type of its function; Any if that is not known, and for streamed pieces."""
         if self.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM):
             return Any
         try:
@@ -355,12 +354,12 @@ class Tool(Generic[P]):
             return Any
 
     def nothing_yielded(self) -> Any:
-        """What a generator without a piece comes to: no text, or an empty list where it yields something else."""
+        """The result of a generator that yields nothing: empty text, or an empty list if it yields something else."""
         from ferrule.core.outputs import yields_text
 
         try:
             return "" if yields_text(self._returned()) else []
-        except Exception:  # noqa: BLE001 - as above: what its type is, nobody knows
+        except Exception:  # noqa: BLE001 - as above
             return ""
 
     def _returned(self) -> Any:
@@ -370,7 +369,7 @@ class Tool(Generic[P]):
 
     @property
     def expected_form(self) -> str:
-        """The arguments it takes, in one line that a model can copy from."""
+        """The arguments that it takes, in one line for models."""
         if self._expected_form is None:
             from ferrule.core.wording import expected_form
 
@@ -378,7 +377,7 @@ class Tool(Generic[P]):
         return self._expected_form
 
     def fit_output(self, value: Any) -> Any:
-        """A value it returned, as it declared it; raises `InvalidParamsError` where it is something else."""
+        """A value that it returned, as its declared type; raises `InvalidParamsError` if it doesn't fit."""
         if self._output is None:
             self._output = self._compile_output()
             if self._output is None:
@@ -392,7 +391,7 @@ class Tool(Generic[P]):
 
         if type(self).output_schema is Tool.output_schema and not self._output_schema:
             return typed_output(self._returns())
-        schema = output_schema_of(self)  # said by itself, not by an annotation
+        schema = output_schema_of(self)  # from the tool, not from an annotation
         return SchemaOutput(self.name, schema) if schema is not None else None
 
     def _compile(self) -> Params[P]:
@@ -418,16 +417,16 @@ class Tool(Generic[P]):
         own = type(self).__doc__ if "__doc__" in vars(type(self)) else None
         return parse_docstring(own).description
 
-    # What a tool may say of one call; each has a safe answer of its own
+    # What a tool may say about one call. Each has a safe default
 
     def check(self, params: P) -> Iterable[Problem] | None:
-        """Problems that the schema cannot express, as a list or one by one; nothing means that all is well."""
+        """Problems that the schema cannot express, as a list or from a generator."""
         return None
 
     async def preview(self, params: P, session: Session) -> str:
-        """What a call would change, for the user who is asked about it: a diff, or a sentence. It changes nothing.
+        """What a call would change, for the user who is asked: a diff or a sentence. It must change nothing.
 
-        Raise `ToolError` where the call would fail as things are, so that nobody is asked in vain.
+        Raise `ToolError` if the call would fail anyway, so that the user isn't asked.
         """
         return ""
 
@@ -435,9 +434,9 @@ class Tool(Generic[P]):
         """Find out what `describe` has to know of a session and takes time; runs before a call is authorised."""
 
     def describe(self, params: P, session: Session) -> CallInfo:
-        """What one call would do, from the simple forms. Override it where those are not enough.
+        """What one call would do, from the options that describe calls. Override it if those are not enough.
 
-        It runs once for a call, before anything else does: it must be quick, change nothing and decide nothing.
+        It runs before the call is authorised. It must be quick, and change and decide nothing.
         """
         if not self._described:
             return NOTHING_SAID
@@ -466,7 +465,7 @@ class Tool(Generic[P]):
     # Running
 
     def build(self, params: Mapping[str, Any] | str | bytes, *, call_id: str | None = None) -> Invocation:
-        """Validate parameters into an invocation; raises `InvalidParamsError`. Running it is the runtime's work."""
+        """Validate parameters into an invocation, which a runtime can run; raises `InvalidParamsError`."""
         if isinstance(params, (str, bytes)):
             text: str | bytes = params
         else:
@@ -486,7 +485,7 @@ class Tool(Generic[P]):
         raise NotImplementedError(f"{type(self).__name__} has no `run`.")
 
     def start(self, params: P, context: ToolContext | None) -> Any:
-        """Begin one run: a value, a coroutine or a generator, as `style` says."""
+        """Start one run. Returns a value, a coroutine or a generator, depending on `style`."""
         return self.run(params, cast("ToolContext", context))
 
     def __repr__(self) -> str:
@@ -494,7 +493,7 @@ class Tool(Generic[P]):
 
 
 def style_of(body: Callable[..., Any]) -> Style:
-    """How a function is written; looks through partials and callable objects."""
+    """The style of a function, a partial or a callable object."""
     while isinstance(body, partial):
         body = cast("partial[Any]", body).func
     if not inspect.isroutine(body):
@@ -509,14 +508,14 @@ def style_of(body: Callable[..., Any]) -> Style:
 
 
 def refuse_hidden(held: Any) -> None:
-    """Say what is wrong with a function that is a tool only below another decorator."""
+    """Raise `DefinitionError` for a function that has `@tool` below another decorator."""
     if isinstance(inner := getattr(held, "__wrapped__", None), Tool):
         name = cast("Tool[Any]", inner).name
         raise DefinitionError(f"A decorator hides the tool `{name}`. Write @tool above all other decorators.")
 
 
 def description_of(tool: Tool[Any]) -> Description:
-    """A tool's description for a list of many: empty where the tool's own code for it fails, and the list goes on."""
+    """A tool's description, or an empty one if the tool's code for it fails."""
     try:
         said: Any = tool.description
     except Exception:  # noqa: BLE001 - a class may write it as a property, which can fail in any way
@@ -525,7 +524,7 @@ def description_of(tool: Tool[Any]) -> Description:
 
 
 def output_schema_of(tool: Tool[Any]) -> dict[str, Any] | None:
-    """The schema of a tool's results; none where the tool's own code for it fails, for they do without."""
+    """The schema of a tool's results, or None if the tool's code for it fails."""
     try:
         return tool.output_schema
     except Exception:  # as above
@@ -534,7 +533,7 @@ def output_schema_of(tool: Tool[Any]) -> dict[str, Any] | None:
 
 
 def _filled(tool: str, form: Any, params: Any) -> Any:
-    """A pattern with the parameters put in; whatever is no text stays what it is."""
+    """A pattern with the parameters filled in. Anything but text stays as it is."""
     if not isinstance(form, str) or "{" not in form:
         return form
 
@@ -571,18 +570,18 @@ def _refuse_wrong_pattern(name: str, pattern: str) -> None:
 
 
 def _refuse_wrong_run(cls: type) -> None:
-    """`run` is called with the parameters and the context, and nothing else."""
+    """Raise `DefinitionError` unless `run` can be called with the parameters and the context."""
     run: Any = vars(cls)["run"]
     body: Any = getattr(run, "__func__", run)
     given = (None, None) if isinstance(run, staticmethod) else (None, None, None)
     if not callable(body):
-        return  # said when it is made: it has no `run`
+        return  # refused when the tool is made
     from ferrule.core.signatures import signature_of
 
     try:
         signature = signature_of(body)
     except (TypeError, ValueError):
-        return  # it cannot be looked into
+        return  # it has no signature to check
     try:
         signature.bind(*given)
     except TypeError:
@@ -592,8 +591,8 @@ def _refuse_wrong_run(cls: type) -> None:
         ) from None
 
 
-def _see_to_settling(cls: type[Tool[Any]]) -> None:
-    """Let a class whose `__init__` forgets Ferrule's own say so when it is made, not at its first call."""
+def _require_super_init(cls: type[Tool[Any]]) -> None:
+    """Make a class whose `__init__` doesn't call Ferrule's own fail when it is made, not at its first call."""
     own: Any = vars(cls)["__init__"]
 
     @wraps(own)
@@ -643,7 +642,7 @@ class Invocation:
 
     @property
     def session(self) -> Session | None:
-        """Where it will run, once that is known; a relative path means nothing without it."""
+        """The session it will run in, once that is known. Relative paths mean nothing without it."""
         return self._session
 
     @session.setter
@@ -653,7 +652,7 @@ class Invocation:
 
     @property
     def info(self) -> CallInfo:
-        """The tool's description of this call; the tool is asked once."""
+        """The tool's description of this call, which is made once."""
         if self._info is None:
             self._info = self.described_now()
         return self._info
@@ -666,7 +665,7 @@ class Invocation:
             self._info = None
 
     def described_now(self) -> CallInfo:
-        """The same asked anew: a link may lead elsewhere by now. Raises `DefinitionError` when the tool cannot say."""
+        """The description as of now: a link may lead elsewhere. Raises `DefinitionError` if the tool's code fails."""
         tool, session = self.tool, self._session
         if session is None:
             session = Session()
@@ -690,7 +689,7 @@ class Invocation:
 
     @property
     def only_reads(self) -> bool:
-        """Whether running it changes nothing: the tool says so of this call, and declares no write either."""
+        """Whether it changes nothing: the tool says so about this call, and declares no writes."""
         return self.info.only_reads and not any(touch.write for touch in self.touches)
 
     @property
@@ -700,13 +699,13 @@ class Invocation:
 
     @property
     def signature(self) -> str:
-        """What a permission rule is matched against: the command, the real path, …"""
+        """What permission rules match: the command, the real path, …"""
         said = self.info.signature
         return self.tool.params.dump(self.params).decode() if said is None else said
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The same for each of several things that one call is about."""
+        """The signatures of a call that is about several things."""
         return self.info.each or (self.signature,)
 
     @property
@@ -726,7 +725,7 @@ class Invocation:
 
 
 def _checked(tool: Tool[Any], said: object) -> CallInfo:
-    """What a tool said of a call, where that can be used; raises `DefinitionError` otherwise."""
+    """A tool's description of a call; raises `DefinitionError` if it is not valid."""
     if said is None or said is NOTHING_SAID:
         return NOTHING_SAID
     if not isinstance(said, CallInfo):

@@ -1,4 +1,4 @@
-"""One at a time: locks by name, whichever event loops the callers run on."""
+"""Named locks for callers on any event loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Turns:
-    """Named locks, first come first served. An asyncio lock belongs to one loop, and a runtime may serve several."""
+    """Named locks, first come, first served. Unlike asyncio's, they work across event loops."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,13 +23,13 @@ class Turns:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     def is_taken(self, name: str) -> bool:
-        """Whether a caller that comes now has to wait."""
+        """Whether a caller would have to wait now."""
         with self._lock:
             return name in self._holders
 
     @asynccontextmanager
     async def of(self, name: str) -> AsyncGenerator[bool]:
-        """`async with turns.of(name)`: nobody else has this name's turn inside. Says whether others had it first."""
+        """`async with turns.of(name)` holds the lock of that name. Says whether it had to wait."""
         waited = await self.take(name)
         try:
             yield waited
@@ -37,11 +37,11 @@ class Turns:
             self.leave(name)
 
     async def take(self, name: str) -> bool:
-        """Take the turn; says whether others had it first."""
+        """Take the lock; says whether it had to wait."""
         mine = asyncio.get_running_loop().create_future()
         with self._lock:
             holder = self._holders.get(name)
-            if holder is None or holder.get_loop().is_closed():  # its holder has ended with its loop
+            if holder is None or holder.get_loop().is_closed():  # the holder's loop has ended, and the holder with it
                 self._holders[name] = mine
                 return False
             caller = sync_caller.get()
@@ -58,12 +58,12 @@ class Turns:
                 if self._holders.get(name) is not mine:
                     self._waiting[name].remove(mine)
                     raise
-            self.leave(name)  # it was handed over meanwhile
+            self.leave(name)  # it was passed on to this caller meanwhile
             raise
         return True
 
     def leave(self, name: str) -> None:
-        """Give the turn to the caller that waited longest."""
+        """Release the lock, or pass it to the caller that has waited longest."""
         with self._lock:
             line = self._waiting.get(name, deque())
             while line:

@@ -1,4 +1,4 @@
-"""Stage three: may this call run? Pure: it decides, and somebody else asks."""
+"""Stage three: may this call run? Pure: asking the user is the next stage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ferrule.core.access import Mode
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Kind, Tool
-from ferrule.pipeline.cleaning import stopped_by
+from ferrule.pipeline.cleaning import clean_text, stopped_by
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ _ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than the rest
 
 
 class Policy(Protocol):
-    """Decides whether a call may run. Must be quick and have no effects."""
+    """Decides whether a call may run. It must be quick and have no effects."""
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
-        """Whether this call may run in this session, and why."""
+        """Decide whether this call may run in this session, and say why."""
         ...
 
     def remember(self, invocation: Invocation, session: Session) -> None:
@@ -37,10 +37,10 @@ class Policy(Protocol):
 
 @runtime_checkable
 class JudgesEffects(Protocol):
-    """A policy that also decides about what a tried call would change; with any other the user is asked."""
+    """A policy that also decides about what a tried call would change. With any other policy the user is asked."""
 
     def decide_effects(self, invocation: Invocation, effects: Effects, session: Session) -> Decision:
-        """Whether these effects may be made real. Must be quick and have no effects of its own."""
+        """Decide whether these effects may be kept. It must be quick and have no effects itself."""
         ...
 
 
@@ -62,10 +62,10 @@ _ASK_KIND = {
 
 
 class DefaultPolicy:
-    """What holds where a program chose no policy: read-only tools run, and those that write or execute ask.
+    """For programs that chose no policy: read-only tools run, and tools that write or execute ask.
 
-    A tool whose author gave no kind runs: it is a function that the program itself handed over. Where others stand in
-    front (`served`), nobody vouches for such a tool, and it counts as one that executes.
+    A tool without a kind runs, because the program itself provided it. If it is `served` to others, it counts as one
+    that executes.
     """
 
     def __init__(self, *, served: bool = False) -> None:
@@ -73,14 +73,14 @@ class DefaultPolicy:
         self._remembered: set[tuple[str, Tool[Any], str]] = set()
 
     def remember(self, invocation: Invocation, session: Session) -> None:
-        # The tool object itself: one that takes its name or its place is another tool, and asks again.
+        # The tool object itself, so that another tool of the same name asks again.
         self._remembered.add((session.id, invocation.tool, invocation.always_rule))
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool
         if not (tool.dangerous or tool.requires_permission):
             if tool.read_only and not tool.has_touches:
-                return READ_ONLY  # what nearly every call comes to, without going through the rest
+                return READ_ONLY  # the quick way for most calls
             if not (tool.kind_given or self._served):
                 return _NO_KIND
         if self._remembered and (session.id, tool, rule := invocation.always_rule) in self._remembered:
@@ -89,7 +89,7 @@ class DefaultPolicy:
 
 
 def by_kind(invocation: Invocation, mode: Mode, *, writes: bool | None = None) -> Decision:
-    """What a tool's kind and flags say where no rule does; `writes` where it is known whether the call does."""
+    """The decision by a tool's kind and flags, where no rule applies. `writes`: whether the call writes, if known."""
     tool = invocation.tool
     if tool.dangerous:
         return _ASK_DANGEROUS
@@ -109,7 +109,7 @@ def by_kind(invocation: Invocation, mode: Mode, *, writes: bool | None = None) -
 
 
 def never_asked(decision: Decision) -> Decision:
-    """The same where nobody may be asked: what would ask is refused."""
+    """The same decision if the user may not be asked: refused instead."""
     if decision.verdict is not Verdict.ASK:
         return decision
     reason = phrase("{reason}, and mode dont-ask never asks", reason=decision.reason)
@@ -119,7 +119,7 @@ def never_asked(decision: Decision) -> Decision:
 def authorise(call: Call, policy: Policy) -> Verdict:
     """Decide about a call, once: it may run, or the user must be asked. Raises `StoppedError` where it may not run."""
     invocation = call.invocation
-    asked = call.decided  # a hook may have changed the call since
+    asked, call.decided = call.decided, None  # a hook may have changed the call since
     said = asked[1] if asked is not None and asked[0] is invocation else None
     decision, stopped = decide(policy, invocation, call.session, said)
     call.decision, record = decision, call.record
@@ -140,9 +140,7 @@ def decide(
     if (tool.roles or tool.needs) and (stopped := _lacks_context(tool, session)) is not None:
         return Decision(Verdict.DENY, stopped.message), stopped
     try:
-        decision = policy.decide(invocation, session) if said is None else said
-        if decision.tentative or decision.tried or tool.has_touches:
-            decision = tried_or_asked(decision, invocation)
+        decision = _tried_or_asked(policy.decide(invocation, session) if said is None else said, invocation)
         if decision.verdict is _ALLOW or (verdict := Verdict(decision.verdict)) is _ALLOW:
             return decision, None
         if verdict is Verdict.DENY:
@@ -153,8 +151,7 @@ def decide(
         return Decision(Verdict.DENY, stopped.message), stopped
     if problem is None:
         return decision, None
-    about = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
-    return decision, StoppedError(Stage.AUTHORISE, about.kind, about.message, about.suggestion, about.details)
+    return decision, stopped_by(tool.name, problem, session.workspace, session.folders[1:], Stage.AUTHORISE)
 
 
 def undescribed(tool: str, error: DefinitionError) -> StoppedError:
@@ -165,7 +162,7 @@ def undescribed(tool: str, error: DefinitionError) -> StoppedError:
         ErrorKind.EXECUTION,
         phrase("The tool `{name}` cannot say what this call would do, so it was not run.", name=tool),
         phrase("Use another tool; its author has to fix this one."),
-        {"reason": str(error)},
+        {"reason": clean_text(str(error))},
     )
 
 
@@ -209,10 +206,12 @@ def asked_if_unconfined(decision: Decision, invocation: Invocation) -> Decision:
     return replace(decision, reason=reason, warning=warning)
 
 
-def tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
+def _tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
     """What a policy says of a call: one that may only be tried, and cannot be, asks, and so does one that nothing
     confines.
     """
+    if not (decision.tentative or decision.tried or invocation.tool.has_touches):
+        return decision
     decision = asked_if_unconfined(decision, invocation)
     if invocation.info.tentative and invocation.tool.wants_context:
         return decision
@@ -222,7 +221,7 @@ def tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
 
 
 def _lacks_context(tool: Tool[Any], session: Session) -> StoppedError | None:
-    """The early exit of a call whose tool is not for this caller, or needs to know what the context does not say."""
+    """The early exit of a call whose tool is not for this caller, or needs something that the session lacks."""
     caller = session.caller
     if tool.roles and caller.role not in tool.roles:
         who = phrase("the role `{role}`", role=caller.role) if caller.role else phrase("a caller without a role")

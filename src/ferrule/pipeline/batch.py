@@ -1,4 +1,8 @@
-"""Many calls at once: together where they are independent, in the order asked where not (P5); composite tools (P8)."""
+"""Many calls: in parallel where they are independent, otherwise in the order given (P5). Composite tools (P8).
+
+`run_batch` first plans every call: looks it up, validates it, and finds which earlier calls it must wait for, because
+of what they touch (`Schedule`) or because it uses their results (`Reference`). Then each call runs as soon as it can.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from ferrule.core.result import Output, plainly
 from ferrule.core.schemas import schema_at
 from ferrule.core.tool import Invocation, Style, Tool, ToolOptions, output_schema_of
 from ferrule.pipeline.cleaning import clean_exception
-from ferrule.pipeline.validate import as_json, lookup, readable, validate, validate_around
+from ferrule.pipeline.validate import lookup, read_values, validate, validate_around
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -35,16 +39,18 @@ if TYPE_CHECKING:
     from ferrule.pipeline.hooks import Hooks
     from ferrule.registry.registry import ToolSource
 
+    Result = Coroutine[Any, Any, ToolResult]
 
-# Chains (P8): an argument may be another call's result, `{"$ref": "call_1.path[0]"}`.
+
+# References (P8): an argument may be an earlier call's result, `{"$ref": "call_1.path[0]"}`.
 
 
-_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,15})\]")
 
 
 @dataclass(slots=True, frozen=True)
 class Reference:
-    """One reference: where it stands in the arguments, whose result it means, and which part of it."""
+    """A reference: its place in the arguments, the call whose result it means, and which part of the result."""
 
     place: tuple[PathPart, ...]
     text: str
@@ -55,7 +61,7 @@ class Reference:
 def find_references(arguments: Any, known: Iterable[str]) -> list[Reference]:
     """Every reference in the arguments; raises `StoppedError` for one that names no earlier call.
 
-    What looks like a JSON Schema's own `$ref` (`#/…`, a URL) is left alone.
+    A JSON Schema's own `$ref` (`#/…`, a URL) is not a reference.
     """
     names = sorted(known, key=len, reverse=True)
     found: list[Reference] = []
@@ -67,8 +73,8 @@ def _walk(value: Any, place: tuple[PathPart, ...], names: list[str], found: list
     if isinstance(value, dict):
         mapping = cast("dict[str, Any]", value)
         target = mapping.get("$ref")
-        if len(mapping) == 1 and isinstance(target, str) and "/" not in target and "#" not in target:
-            found.append(_read(target, place, names))
+        if len(mapping) == 1 and isinstance(target, str) and (reference := _read(target, place, names)) is not None:
+            found.append(reference)
             return
         for key, item in mapping.items():
             _walk(item, (*place, key), names, found)
@@ -77,7 +83,7 @@ def _walk(value: Any, place: tuple[PathPart, ...], names: list[str], found: list
             _walk(item, (*place, position), names, found)
 
 
-def _read(text: str, place: tuple[PathPart, ...], names: list[str]) -> Reference:
+def _read(text: str, place: tuple[PathPart, ...], names: list[str]) -> Reference | None:
     for name in names:
         rest = text[len(name) :]
         if text.startswith(name) and (not rest or rest[0] in ".["):
@@ -86,6 +92,8 @@ def _read(text: str, place: tuple[PathPart, ...], names: list[str]) -> Reference
                 raise _broken(text, phrase("`{rest}` is not a path like `.field[0]`", rest=rest))
             path = tuple(step[1] if step[1] is not None else int(step[2]) for step in steps)
             return Reference(place, text, name, path)
+    if "/" in text or "#" in text:
+        return None
     wanted = re.split(r"[.\[]", text, maxsplit=1)[0]
     close = nearest(wanted, names)
     hint = (
@@ -97,7 +105,7 @@ def _read(text: str, place: tuple[PathPart, ...], names: list[str]) -> Reference
 
 
 def check_against_output(reference: Reference, tool: Tool[Any]) -> None:
-    """Stop a reference to a field that the earlier tool's typed result does not have."""
+    """Raise `StoppedError` for a reference to a field that the earlier tool's typed result does not have."""
     schema = output_schema_of(tool)
     if schema is None:
         return
@@ -124,13 +132,15 @@ def check_against_output(reference: Reference, tool: Tool[Any]) -> None:
 
 
 def resolve(arguments: Any, references: Iterable[Reference], values: Mapping[str, Any]) -> Any:
-    """The arguments with every reference replaced by what it means."""
+    """The arguments with every reference replaced by its value."""
     from pydantic_core import to_jsonable_python
 
     result = arguments
     for reference in references:
         value = to_jsonable_python(values[reference.source], fallback=plainly)
         for part in reference.path:
+            if isinstance(value, str):
+                raise _broken(reference.text, phrase("the result is a plain {kind} there", kind="string"))
             try:
                 value = value[part]
             except (KeyError, IndexError, TypeError):
@@ -156,19 +166,19 @@ def _broken(text: str, why: str, hint: str | None = None) -> StoppedError:
     )
 
 
-# Which calls of a batch must wait for which: those that touch the same thing, in the order asked (P5).
+# Which calls of a batch must wait for earlier ones, because they touch the same thing (P5).
 
 
 @dataclass(slots=True)
 class _Users:
-    """The calls that touched one resource since its last writer, and that writer."""
+    """The last call that writes a resource, and those that read it since."""
 
     writer: int | None = None
     readers: list[int] = field(default_factory=list[int])
 
 
 class Schedule:
-    """Takes calls in order and tells, for each, the earlier ones it must wait for."""
+    """Takes calls in order, and finds for each the earlier ones that it must wait for."""
 
     def __init__(self) -> None:
         self._barrier: int | None = None  # the last call that may write anything
@@ -230,14 +240,14 @@ class Schedule:
             for folder in _ancestors(resource):
                 self._below.setdefault(folder, []).append(resource)
         if write:
-            # The new writer waits for these readers, so whoever waits for it waits for them too.
+            # The new writer waits for these readers, and later calls wait for the writer.
             users.writer, users.readers = call, []
         else:
             users.readers.append(call)
 
 
 def _plain(resource: str) -> str:
-    """One name for each path, however it is written: `/a//b/./c/` is `/a/b/c`."""
+    """One spelling for each path: `/a//b/./c/` is `/a/b/c`."""
     if not resource.startswith("path:"):
         return resource
     name = normpath(resource.removeprefix("path:"))
@@ -245,7 +255,7 @@ def _plain(resource: str) -> str:
 
 
 def _ancestors(resource: str) -> list[str]:
-    """The folders a path lies in, nearest first; nothing for what is not a path."""
+    """The folders that a path lies in, nearest first; none for other resources."""
     if not resource.startswith("path:"):
         return []
     folders: list[str] = []
@@ -257,49 +267,38 @@ def _ancestors(resource: str) -> list[str]:
     return folders
 
 
-def schedule(touches: Sequence[Touches]) -> list[set[int]]:
-    """For each of many calls, the earlier ones it waits for."""
-    plan = Schedule()
-    return [plan.add(call, touched) for call, touched in enumerate(touches)]
-
-
 logger = logging.getLogger("ferrule.calls")
 
 
 @dataclass(slots=True)
 class _Planned:
-    """A call of the batch, looked at before anything runs."""
+    """A call of the batch, and what was found out about it before anything runs."""
 
     call: RawCall
     ahead: Invocation | StoppedError | RawCall
-    """What was found: a sound call, or why it stops. The call as it came in is left for the stages to find out."""
+    """The validated call, or why it cannot run. The call itself if only running it can tell."""
     tool: Tool[Any] | None = None
     references: Sequence[Reference] = ()
     arguments: Any = None
-    """Those of a call with references, checked as far as they are known."""
+    """The arguments of a call with references, checked except for those."""
     touches: Touches = NOTHING
+    repairs: list[str] = field(default_factory=list[str])
+    """What was repaired in the arguments of a call with references."""
 
 
 class CallRunner(Protocol):
-    """What runs the single calls of a batch: a runtime."""
+    """What runs the single calls of a batch: a runtime, whose module imports this one."""
 
     tools: ToolSource
     limits: Limits
     hooks: Hooks
 
     def build(self, call: RawCall) -> Invocation: ...
-
-    def run(
-        self, call: RawCall, *, session: Session, parent: ToolContext | None
-    ) -> Coroutine[Any, Any, ToolResult]: ...
-
+    def run(self, call: RawCall, *, session: Session, parent: ToolContext | None) -> Result: ...
     def execute(
         self, invocation: Invocation, *, call: RawCall, session: Session, parent: ToolContext | None
-    ) -> Coroutine[Any, Any, ToolResult]: ...
-
-    def refuse(
-        self, call: RawCall, why: StoppedError, *, session: Session, parent: ToolContext | None
-    ) -> Coroutine[Any, Any, ToolResult]: ...
+    ) -> Result: ...
+    def refuse(self, call: RawCall, why: StoppedError, *, session: Session, parent: ToolContext | None) -> Result: ...
 
 
 async def run_batch(
@@ -310,13 +309,14 @@ async def run_batch(
     given: Mapping[str, Any],
     concurrency: int | None,
 ) -> list[ToolResult]:
-    """Plan every call before anything runs, then run them as their touches and references allow."""
+    """Plan every call, then run them as their touches and references allow."""
     if isinstance(calls, (RawCall, str)):
-        raise TypeError("Calls come in a list, also where there is one: write [RawCall(…)].")
+        raise TypeError("Calls come in a list, even a single one: write [RawCall(…)].")
+    calls = list(calls)  # an iterator can be read only once
     for call in calls:
         if not isinstance(call, RawCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise TypeError(f"A batch takes calls, not {call!r}. Write RawCall(name, arguments).")
-    # An id that was made up gives way to one that was given, so that a reference means what it says.
+    # A generated id must not equal a given one, or a reference could mean the wrong call.
     own_ids = {call.id for call in calls if call.has_own_id}
     for call in calls:
         while not call.has_own_id and call.id in own_ids:
@@ -327,17 +327,17 @@ async def run_batch(
 
 
 def _may_refer(call: RawCall) -> bool:
-    """Whether the arguments may hold a reference; a `$` may also be written as an escape."""
+    """Whether the arguments may hold a reference; JSON may also write the `$` as an escape."""
     arguments = call.arguments
     if isinstance(arguments, str):
         return "ref" in arguments and ("$" in arguments or "\\u" in arguments)
     if isinstance(arguments, bytes):
         return b"ref" in arguments and (b"$" in arguments or b"\\u" in arguments)
-    return "$ref" in repr(arguments) if arguments else False
+    return bool(arguments) and "$ref" in repr(arguments)
 
 
 class _Batch:
-    """The calls of one batch: planned in order, then run, each once those that it waits for have ended."""
+    """The calls of one batch: planned in order, then each run once those that it waits for have ended."""
 
     def __init__(
         self, runtime: CallRunner, session: Session, parent: ToolContext | None, given: Mapping[str, Any], limit: int
@@ -352,7 +352,7 @@ class _Batch:
         self._order = TopologicalSorter[int]()
         self._ready: list[int] = []
         self._late = set[int]()
-        """Calls that waited for others, and are looked up again when their turn comes."""
+        """Calls that wait for others, and are looked up again when their turn comes."""
         self._running: dict[asyncio.Task[None], int] = {}
         self._begun = set[int]()
         self._results: dict[int, ToolResult] = {}
@@ -387,13 +387,13 @@ class _Batch:
             plan.ahead = self._look_ahead(plan)
         except StoppedError as stopped:
             plan.ahead = stopped
-            # An earlier call may yet bring the tool, or what its own check asks for; so this one keeps its turn.
+            # An earlier call may still add the tool, or make its check pass, so this one must wait for its turn.
             if plan.tool is None:
                 plan.touches = READS_ANYTHING
             elif plan.tool.has_check:
                 plan.touches = WRITES_ANYTHING
         except Exception:
-            # What breaks here breaks again when the call is run, and becomes its result; the others go on.
+            # It will fail again when the call is run, and become its result. The others continue.
             logger.exception("Call %s of %s could not be planned", call.id, call.name)
             plan.touches = WRITES_ANYTHING
         return plan
@@ -402,8 +402,7 @@ class _Batch:
         call, runtime = plan.call, self._runtime
         tool = plan.tool = lookup(runtime.tools, call)
         if _may_refer(call):
-            is_text = isinstance(call.arguments, (str, bytes))
-            arguments = readable(call.arguments if is_text else as_json(tool, call.arguments))
+            arguments = read_values(tool, call, runtime.limits, plan.repairs)
             if references := find_references(arguments, [*self._by_id, *self._given]):
                 for reference in references:
                     at = self._by_id.get(reference.source)
@@ -411,28 +410,25 @@ class _Batch:
                     if source is not None:
                         check_against_output(reference, source)
                 places = [reference.place for reference in references]
-                plan.arguments = validate_around(tool, arguments, places, runtime.limits)
-                # What it touches is known only with its arguments; until then it may be anything its kind allows.
+                plan.arguments = validate_around(tool, arguments, places, runtime.limits, plan.repairs)
+                # What it touches is not known without its arguments, so it may be anything that its kind allows.
                 only_reads = tool.read_only and tool.concurrency_safe
                 plan.touches = READS_ANYTHING if only_reads else WRITES_ANYTHING
                 plan.references = references
                 return call
         invocation = validate(tool, call, runtime.limits)
-        plan.touches = self._touches(invocation)
-        return invocation
-
-    def _touches(self, invocation: Invocation) -> Touches:
         invocation.session = self._session
         try:
             if invocation.runs_alone:
-                return WRITES_ANYTHING
-            if self._runtime.hooks.may_change(invocation.tool.name):
-                return READS_ANYTHING if invocation.tool.read_only else WRITES_ANYTHING
-            touches = invocation.touches
+                plan.touches = WRITES_ANYTHING
+            elif runtime.hooks.may_change(tool.name):
+                plan.touches = READS_ANYTHING if tool.read_only else WRITES_ANYTHING
+            else:
+                plan.touches = invocation.touches
         except Exception:
-            logger.exception("Tool %s could not say what it touches", invocation.tool.name)
-            touches = WRITES_ANYTHING
-        return touches
+            logger.exception("Tool %s could not say what it touches", tool.name)
+            plan.touches = WRITES_ANYTHING
+        return invocation
 
     # Running
 
@@ -441,7 +437,7 @@ class _Batch:
             return []
         self._order.prepare()
         self._start_ready()
-        self._late.update(self._ready)  # kept back by the limit alone
+        self._late.update(self._ready)  # these wait only because of the limit
         try:
             await self._all_done
         except asyncio.CancelledError:
@@ -468,7 +464,7 @@ class _Batch:
         if plan.references:
             call, ahead = self._resolved(plan)
         elif position in self._late:
-            ahead = call  # what ran before may have changed what there is to call: look again, as in turn
+            ahead = call  # earlier calls may have changed the tools, so look it up again
         runtime, session, parent = self._runtime, self._session, self._parent
         if isinstance(ahead, RawCall):
             result = await runtime.run(call, session=session, parent=parent)
@@ -479,7 +475,7 @@ class _Batch:
         self._results[position] = result
 
     def _resolved(self, plan: _Planned) -> tuple[RawCall, Invocation | StoppedError]:
-        """A call with references once the results it uses are there, with the arguments it really runs with."""
+        """A call with references, now that the results are there: with its final arguments, validated."""
         call, values = plan.call, dict(self._given)
         for reference in plan.references:
             at = self._by_id.get(reference.source)
@@ -501,7 +497,7 @@ class _Batch:
         try:
             arguments = resolve(plan.arguments, plan.references, values)
             call = RawCall(call.name, arguments, id=call.id, version=call.version)
-            return call, self._runtime.build(call)
+            invocation = self._runtime.build(call)
         except StoppedError as stopped:
             return call, stopped
         except Exception as error:
@@ -515,6 +511,8 @@ class _Batch:
                     error=clean_exception(error),
                 ),
             )
+        invocation.repairs = (*plan.repairs, *invocation.repairs)
+        return call, invocation
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._order.done(self._running.pop(task))
@@ -529,11 +527,11 @@ class _Batch:
             self._all_done.set_result(None)
 
     async def _cancel(self) -> None:
-        """Stop what runs, and record what never started: every call leaves its record."""
+        """Stop the running calls, and record those that never started: every call has a record."""
         running = list(self._running)
         for task in running:
             task.cancel()
-        # First those that never began, in one step: a second cancelling must not lose them.
+        # All in one step, so that a second cancellation cannot lose them.
         never_began = [
             asyncio.ensure_future(self._never(plan.call))
             for position, plan in enumerate(self._planned)
@@ -544,7 +542,7 @@ class _Batch:
             try:
                 await asyncio.wait(pending)
             except asyncio.CancelledError:
-                continue  # cancelled already; each call ends within its grace, and leaves its record
+                continue  # cancelled already; each call ends within its grace period
 
     async def _never(self, call: RawCall) -> None:
         never = StoppedError(
@@ -553,7 +551,7 @@ class _Batch:
         await self._runtime.refuse(call, never, session=self._session, parent=self._parent)
 
 
-# Composite tools (P8): several calls behind one name, each of them looked up, authorised and recorded as ever.
+# Composite tools (P8): several calls behind one name, each looked up, authorised and recorded like any other.
 
 
 INPUT = "input"
@@ -584,7 +582,7 @@ class CompositeTool(Tool[Any]):
         return ModelParams(self._model)
 
     async def run(self, params: Any, context: ToolContext) -> Any:
-        """The last step's data; the first step that fails ends the whole, and says which it was."""
+        """The last step's result. The first step that failed is the error of the whole."""
         arguments = cast("BaseModel", params).model_dump(mode="json", by_alias=True)
         prefix = context.call_id
         names = {step: f"{prefix}_{step}" for step, _, _ in self.steps}
@@ -622,7 +620,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
         mapping = cast("dict[str, Any]", value)
         target = mapping.get("$ref")
         if len(mapping) == 1 and isinstance(target, str):
-            for step, call in names.items():
+            for step, call in sorted(names.items(), key=lambda item: -len(item[0])):  # as `find_references` reads them
                 rest = target[len(step) :]
                 if target.startswith(step) and (not rest or rest[0] in ".["):
                     return {"$ref": call + rest}

@@ -1,10 +1,11 @@
-"""Errors as they may leave: no secrets, no paths of this machine, no tracebacks (P10)."""
+"""Cleans error messages: no secrets, no paths of this machine, no tracebacks (P10)."""
 
 from __future__ import annotations
 
 import os
 import re
 from asyncio import CancelledError
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError
@@ -26,10 +27,10 @@ _ABSOLUTE = re.compile(
 
 
 def clean_exception(error: BaseException, workspace: Path | None = None, added: Sequence[Path] = ()) -> str:
-    """What a tool's unexpected exception says, fit for a model: its type and its cleaned message."""
+    """An unexpected exception as text for a model: its type and its cleaned message."""
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 - an exception whose own text fails still has a type
+    except Exception:  # noqa: BLE001 - its own code may fail
         message = ""
     name = type(error).__name__
     if isinstance(error, BaseExceptionGroup):
@@ -39,9 +40,9 @@ def clean_exception(error: BaseException, workspace: Path | None = None, added: 
 
 
 def clean_text(text: str, workspace: Path | None = None, added: Sequence[Path] = ()) -> str:
-    """Text without secrets, tracebacks and paths outside the workspace and the folders added to it; bounded.
+    """Text without secrets, tracebacks, and paths outside the workspace and the `added` folders; bounded.
 
-    A phrase stays one where what was filled in, cleaned, makes the same text.
+    A phrase stays one if cleaning the values in it gives the same text.
     """
     cleaned = _clean(str(text), workspace, added)
     if isinstance(text, Phrase) and (same := text.mapped(lambda one: _clean(one, workspace, added))) == cleaned:
@@ -50,11 +51,10 @@ def clean_text(text: str, workspace: Path | None = None, added: Sequence[Path] =
 
 
 def relative_paths(text: str, workspace: Path) -> str:
-    """Text with paths inside the workspace as a tool would be given them, and nothing else of it changed: whoever
-    decides on what it says must see all of it.
-    """
+    """Text with paths inside the workspace made relative. Nothing else changes, so users can decide by what it says."""
     for root in _names_of(workspace) if workspace.name else ():
-        text = _relative_to(root, text)
+        inside = rf"(?<![\w/.~-])(?:file://)?{re.escape(root)}(?:[/\\](?=[\w.@+~-])|([/\\]?)(?![\w.@+~/\\-]))"
+        text = re.sub(inside, lambda found: "" if found[1] is None else ".", text)
     return text
 
 
@@ -65,31 +65,21 @@ def _clean(text: str, workspace: Path | None, added: Sequence[Path]) -> str:
         text = relative_paths(text, workspace)
     roots = [root for folder in added for root in _names_of(folder)]
     for number, root in enumerate(roots):
-        # A tool is given such a path as it stands, so it must be readable as it stands.
+        # Tools are given paths in added folders as they are, so those stay. The marks are replaced below.
         text = re.sub(rf"(?<![\w/.~-]){re.escape(root)}(?![\w.@+~-])", f"\ue000{number}_", text)
-    text = _ABSOLUTE.sub(_shorten, text)
+    text = _ABSOLUTE.sub(lambda found: "…/" + re.split(r"[/\\]", found[0].rstrip("/\\"))[-1], text)
     if roots:
         text = _KEPT.sub(lambda found: roots[int(found[1])] if int(found[1]) < len(roots) else found[0], text)
     return cut(text, _MOST)
 
 
 def _names_of(folder: Path) -> list[str]:
-    """A folder's path as it was given, and as it really is where a link leads to it."""
+    """A folder's path as it was given, and its real path."""
     return list(dict.fromkeys((str(folder), os.path.realpath(folder))))
 
 
-def _relative_to(root: str, text: str) -> str:
-    """Paths inside the workspace, whatever characters its own path holds, as a tool would be given them."""
-    inside = rf"(?<![\w/.~-])(?:file://)?{re.escape(root)}(?:[/\\](?=[\w.@+~-])|([/\\]?)(?![\w.@+~/\\-]))"
-    return re.sub(inside, lambda found: "" if found[1] is None else ".", text)
-
-
-def _shorten(found: re.Match[str]) -> str:
-    return "…/" + re.split(r"[/\\]", found[0].rstrip("/\\"))[-1]
-
-
 def clean_value(value: Any, workspace: Path | None = None, added: Sequence[Path] = ()) -> Any:
-    """A value whose every text is clean, and whose secrets are gone."""
+    """A copy of a value with all its text cleaned and all secrets redacted."""
     value = redact_value(value)
 
     def clean(part: Any) -> Any:
@@ -104,7 +94,7 @@ def clean_value(value: Any, workspace: Path | None = None, added: Sequence[Path]
 
 
 def _without_traceback(text: str) -> str:
-    """Keep what stands before a traceback and the exception line after it."""
+    """The text before a traceback, and the line with the exception after it."""
     head, mark, rest = text.partition("Traceback (most recent call last):")
     if not mark:
         return text
@@ -114,36 +104,33 @@ def _without_traceback(text: str) -> str:
     return head.rstrip()
 
 
-def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: Sequence[Path] = ()) -> StoppedError:
-    """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
+def stopped_by(
+    tool: str,
+    cause: BaseException,
+    workspace: Path | None,
+    added: Sequence[Path] = (),
+    stage: Stage = Stage.EXECUTE,
+) -> StoppedError:
+    """What a tool raised, as an early exit. Its message is cleaned, and introduced unless it is a `ToolError`."""
     cause = _unwrapped(cause)
     if isinstance(cause, ToolError):
         suggestion = clean_text(cause.suggestion, workspace, added) if cause.suggestion else None
-        details = clean_value(dict(cause.details), workspace, added) if cause.details else None
-        message = clean_text(cause.message, workspace, added)
-        return StoppedError(Stage.EXECUTE, cause.kind, message, suggestion, details)
-    if isinstance(cause, TimeoutError):
-        return StoppedError(
-            Stage.EXECUTE,
-            ErrorKind.TIMEOUT,
-            phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
+        said: Any = cause.details
+        details = (
+            clean_value(said if isinstance(said, Mapping) else {"details": said}, workspace, added) if said else None
         )
+        return StoppedError(stage, cause.kind, clean_text(cause.message, workspace, added), suggestion, details)
     if isinstance(cause, CancelledError):
-        return StoppedError(
-            Stage.EXECUTE,
-            ErrorKind.CANCELLED,
-            joined(" ", [phrase("`{name}` did not finish.", name=tool), phrase("It was cancelled from inside.")]),
-        )
+        said = joined(" ", [phrase("`{name}` did not finish.", name=tool), phrase("It was cancelled from inside.")])
+        return StoppedError(stage, ErrorKind.CANCELLED, said)
     kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
-    return StoppedError(
-        Stage.EXECUTE,
-        kind,
-        phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
-    )
+    kind = ErrorKind.TIMEOUT if isinstance(cause, TimeoutError) else kind
+    said = phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added))
+    return StoppedError(stage, kind, said)
 
 
 def _unwrapped(cause: BaseException) -> BaseException:
-    """What a task group wrapped, where one of its tasks alone raised."""
+    """The only exception of a group, as of a task group in which one task failed."""
     while isinstance(cause, BaseExceptionGroup):
         inner: Sequence[BaseException] = cast("Any", cause).exceptions
         if len(inner) != 1:

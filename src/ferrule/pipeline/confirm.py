@@ -1,4 +1,4 @@
-"""Stage four: a person sees exactly what will run, and says once, always, or no."""
+"""Stage four: the user sees exactly what will run, and answers once, always, or no."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError, out_o
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.shown_text import disguises
 from ferrule.core.turns import Turns
-from ferrule.pipeline.authorise import WHAT_CONFINES, JudgesEffects, denied, lacks_sandbox, tried_or_asked
+from ferrule.pipeline.authorise import WHAT_CONFINES, JudgesEffects, authorise, lacks_sandbox
+from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("ferrule.pipeline")
+
+_MANY = 500
+"""Changed files from which on a policy decides about them in a thread."""
+_DENIED = phrase("Do not try the same call again; try another approach, or ask the user.")
 
 
 class Choice(StrEnum):
@@ -51,23 +56,23 @@ class Answer:
 
 @dataclass(slots=True, frozen=True)
 class Offer:
-    """What "always" would remember: a rule, one call it would cover, and a similar one that it wouldn't."""
+    """What "always" would remember: a rule, a call that it covers, and a similar one that it doesn't."""
 
     rule: str
     covers: str = ""
     not_covers: str = ""
     rules: tuple[str, ...] = ()
-    """The same as rules that a settings file takes, one by one; none where it only holds for a session."""
+    """The rules as a settings file takes them; none if it is for the session only."""
     instead: str = ""
-    """What the person can do where no rule would be enough; a whole sentence."""
+    """What the user can do if no rule would be enough; a whole sentence."""
 
 
 @dataclass(slots=True, frozen=True)
 class Question:
     """What the user is shown. `rule` is what "always" would remember; if it is empty, "always" means once.
 
-    `covers` is a call that the rule would allow, and `not_covers` a similar one that would still ask. `rules` are what
-    a settings file could keep of it.
+    `covers` is a call that the rule would allow, and `not_covers` a similar one that would still ask. `rules` are the
+    rules that a settings file could keep.
     """
 
     invocation: Invocation
@@ -78,9 +83,9 @@ class Question:
     not_covers: str = ""
     rules: tuple[str, ...] = ()
     effects: Effects | None = None
-    """What the call did when it was tried, and what it was kept from: a yes makes it real."""
+    """What the call did when it was tried, and what it was kept from. A yes keeps the changes."""
     preview: str = ""
-    """What a yes would change, as a diff or a sentence; empty where that cannot be told."""
+    """What a yes would change, as a diff or a sentence; empty if that is not known."""
 
     @property
     def summary(self) -> str:
@@ -100,28 +105,28 @@ def disguised_in(summary: str, names: Iterable[str]) -> list[str]:
 
 @runtime_checkable
 class Offers(Protocol):
-    """A policy that says what an «always» would remember; with any other policy the tool's own rule is shown."""
+    """A policy that says what "always" would remember. With any other policy the tool's own rule is shown."""
 
     def offer(self, invocation: Invocation, session: Session) -> Offer | None:
-        """None where no «always» can be given."""
+        """None if "always" is not possible."""
         ...
 
 
 class Asker(Protocol):
-    """Puts a question to a person. May be async or not, and may answer with a plain word: once, always or no."""
+    """Asks the user. May be async or not, and may return a plain word: once, always or no."""
 
     def __call__(self, question: Question) -> Awaitable[Answer | str] | Answer | str: ...
 
 
 class Asking:
-    """Whoever answers questions, asked one at a time, however many calls run."""
+    """The asker of a runtime, which gets one question at a time."""
 
     def __init__(self, asker: Asker | None) -> None:
         self.asker = asker
         self._turns = Turns()
 
     def turn(self) -> AbstractAsyncContextManager[bool]:
-        """`async with` it to ask; says whether others had to be answered first."""
+        """`async with` it to ask; says whether it had to wait for other questions."""
         return self._turns.of("the user")
 
     async def ask(self, question: Question) -> Answer:
@@ -132,11 +137,17 @@ class Asking:
 async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
     """Stage four: return if the call is approved, and raise `StoppedError` if not.
 
-    What the user takes to answer is not the call's time, nor that of the tool that made the call.
+    The time that the user takes doesn't count for the call, nor for the call that made it.
     """
     if asking.asker is None:
-        await foreseen(call.invocation, call.session)  # what must fail anyway says so, and not that approval is missing
-        raise _nobody_to_ask(call, policy)
+        await foreseen(call.invocation, call.session)  # a call that would fail anyway says so instead
+        said = phrase(
+            "`{tool}` was not run: {reason}, and approval isn't available here.",
+            tool=call.invocation.tool.name,
+            reason=call.decision.reason,
+        )
+        what_helps = _what_helps(call.invocation, _offer(call.invocation, policy, call.session), policy)
+        raise StoppedError(Stage.CONFIRM, ErrorKind.PERMISSION, said, what_helps)
     if call.decision.tried == "first":
         return
     record, began = call.record, perf_counter()
@@ -147,24 +158,35 @@ async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
         record.waited += perf_counter() - began
     record.answer = answer.choice.value
     if answer.choice is Choice.NO:
-        raise _refused(call.invocation, answer)
+        name, reason = call.invocation.tool.name, answer.reason
+        said = phrase("`{name}` was not run: the user denied it.", name=name)
+        if reason:
+            said = phrase("`{name}` was not run: the user denied it. They said: {reason}", name=name, reason=reason)
+        raise StoppedError(Stage.CONFIRM, ErrorKind.PERMISSION, said, _DENIED)
 
 
 async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
-    invocation, session, decision = call.invocation, call.session, call.decision
+    invocation, session = call.invocation, call.session
     async with asking.turn() as waited:
-        if waited:  # an «always» given meanwhile counts for this call too, and so does another mode
-            decision = call.decision = tried_or_asked(policy.decide(invocation, session), invocation)
-            if decision.verdict == Verdict.ALLOW:
-                return Answer(Choice.ALWAYS)
-            if decision.verdict == Verdict.DENY:
-                raise denied(invocation.tool, decision)
+        # An "always" meanwhile applies to this call too, and so does a change of mode.
+        if waited and authorise(call, policy) is Verdict.ALLOW:
+            return Answer(Choice.ALWAYS)
+        decision = call.decision
         offer = _offer(invocation, policy, session)
+        # A link that leads elsewhere after the answer, or other parameters, are another call than the one shown.
         shown = invocation.tool.params.dump(invocation.params), invocation.info
         question = replace(_question(invocation, decision, offer), preview=await foreseen(invocation, session))
         answer = await asking.ask(question)
-        if answer.choice is not Choice.NO and _bound(invocation) != shown:
-            raise _changed(invocation.tool.name)
+        if answer.choice is not Choice.NO and shown != (
+            invocation.tool.params.dump(invocation.params),
+            invocation.described_now(),
+        ):
+            said = phrase(
+                "`{tool}` was not run: what it would do has changed since the user was shown it.",
+                tool=invocation.tool.name,
+            )
+            what_helps = phrase("Make the call again, so that the user sees what it would do now.")
+            raise StoppedError(Stage.CONFIRM, ErrorKind.PERMISSION, said, what_helps)
         if answer.choice is Choice.ALWAYS:
             if offer is None:
                 return Answer(Choice.ONCE, answer.reason)
@@ -173,26 +195,20 @@ async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
 
 
 async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: Asking) -> Approval:
-    """Ask whether what a tried call did may be made real: rules and the mode decide, or else the user."""
+    """Decide whether the effects of a tried call may be kept: by rules and the mode, or else by the user."""
     invocation, session, record = call.invocation, call.session, call.record
     record.effects = effects.as_data()
-    if not isinstance(policy, JudgesEffects):
-        decision = Decision(Verdict.ASK, effects.reason)
-    elif len(effects.files) < _MANY:
-        decision = policy.decide_effects(invocation, effects, session)
-    else:  # others must not wait for so many
-        decision = await asyncio.to_thread(policy.decide_effects, invocation, effects, session)
-    record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
-    if decision.verdict == Verdict.ALLOW:
-        return Approval(True, decision.reason)
-    if decision.verdict == Verdict.DENY:
-        return Approval(False, decision.reason, refused=not decision.tentative)
+    decision = await _judged(call, effects, policy)
+    if decision.verdict != Verdict.ASK:
+        return _unasked(decision)
     offer = _offer(invocation, policy, session)
     if asking.asker is None:
         why = phrase("{reason}, and approval isn't available here", reason=decision.reason)
         return Approval(False, why, _what_helps(invocation, offer, policy))
     with call.context.asking_person() if call.context is not None else nullcontext():
-        async with asking.turn():
+        async with asking.turn() as waited:
+            if waited and (decision := await _judged(call, effects, policy)).verdict != Verdict.ASK:
+                return _unasked(decision)
             left_out = f"… the changes of {effects.left_out:,} more files are not shown\n" if effects.left_out else ""
             question = _question(invocation, decision, offer)
             answer = await asking.ask(replace(question, effects=effects, preview=effects.diff + left_out))
@@ -201,19 +217,39 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
     record.answer = answer.choice.value
     if answer.choice is not Choice.NO:
         return Approval(True, answer.choice.value)
-    no = phrase("the user denied it. They said: {reason}", reason=answer.reason) if answer.reason else _SAID_NO
-    return Approval(False, no, phrase("Do not try the same call again; try another approach, or ask the user."))
+    no = phrase("the user denied it")
+    if answer.reason:
+        no = phrase("the user denied it. They said: {reason}", reason=answer.reason)
+    return Approval(False, no, _DENIED)
+
+
+async def _judged(call: Call, effects: Effects, policy: Policy) -> Decision:
+    """The policy's decision about the effects, noted in the record."""
+    invocation, session, record = call.invocation, call.session, call.record
+    if not isinstance(policy, JudgesEffects):
+        decision = Decision(Verdict.ASK, effects.reason)
+    elif len(effects.files) < _MANY:
+        decision = policy.decide_effects(invocation, effects, session)
+    else:  # takes long, and must not block the event loop
+        decision = await asyncio.to_thread(policy.decide_effects, invocation, effects, session)
+    record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
+    return decision
+
+
+def _unasked(decision: Decision) -> Approval:
+    allowed = decision.verdict == Verdict.ALLOW
+    return Approval(allowed, decision.reason, refused=allowed or not decision.tentative)
 
 
 async def foreseen(invocation: Invocation, session: Session) -> str:
-    """What its tool says that the call would change; one that would fail ends here, with the tool's own words."""
+    """The tool's preview of what the call would change. A call that would fail ends here, with the tool's message."""
     tool = invocation.tool
     if not tool.has_preview:
         return ""
     try:
         return await asyncio.wait_for(tool.preview(invocation.params, session), tool.preview_seconds)
     except ToolError as error:
-        raise StoppedError(Stage.CONFIRM, error.kind, error.message, error.suggestion, error.details) from None
+        raise stopped_by(tool.name, error, session.workspace, session.folders[1:], Stage.CONFIRM) from None
     except TimeoutError:
         return ""
     except Exception as error:
@@ -222,7 +258,7 @@ async def foreseen(invocation: Invocation, session: Session) -> str:
 
 
 def _understood(tool: str, said: object) -> Answer:
-    """Whatever an asker gave, as an answer; what cannot be read as one does not permit the call."""
+    """An asker's reply as an answer; raises `StoppedError` for anything else."""
     try:
         if isinstance(said, Answer):
             return Answer(Choice(said.choice), said.reason)
@@ -234,33 +270,6 @@ def _understood(tool: str, said: object) -> Answer:
             phrase("`{tool}` was not run: {said} is not a valid answer.", tool=tool, said=repr(said)),
             phrase("The program that embeds Ferrule must answer with Answer(Choice.ONCE), Choice.ALWAYS or Choice.NO."),
         ) from None
-
-
-def _bound(invocation: Invocation) -> tuple[object, ...]:
-    """What the person's answer is about. A link that leads elsewhere by now, or other parameters, are another call."""
-    return invocation.tool.params.dump(invocation.params), invocation.described_now()
-
-
-def _changed(tool: str) -> StoppedError:
-    return StoppedError(
-        Stage.CONFIRM,
-        ErrorKind.PERMISSION,
-        phrase("`{tool}` was not run: what it would do has changed since the user was shown it.", tool=tool),
-        phrase("Make the call again, so that the user sees what it would do now."),
-    )
-
-
-def _refused(invocation: Invocation, answer: Answer) -> StoppedError:
-    """The early exit of a call that the person said no to."""
-    name = invocation.tool.name
-    return StoppedError(
-        Stage.CONFIRM,
-        ErrorKind.PERMISSION,
-        phrase("`{name}` was not run: the user denied it. They said: {reason}", name=name, reason=answer.reason)
-        if answer.reason
-        else phrase("`{name}` was not run: the user denied it.", name=name),
-        phrase("Do not try the same call again; try another approach, or ask the user."),
-    )
 
 
 def _offer(invocation: Invocation, policy: Policy, session: Session) -> Offer | None:
@@ -285,27 +294,8 @@ def warning_of(invocation: Invocation, decision: Decision) -> str | None:
     return joined(" ", filter(None, (marked, warning))) or None
 
 
-_MANY = 500
-_SAID_NO = phrase("the user denied it")
-
-
-def _nobody_to_ask(call: Call, policy: Policy) -> StoppedError:
-    invocation = call.invocation
-    offer = _offer(invocation, policy, call.session) if isinstance(policy, Offers) else None
-    return StoppedError(
-        Stage.CONFIRM,
-        ErrorKind.PERMISSION,
-        phrase(
-            "`{tool}` was not run: {reason}, and approval isn't available here.",
-            tool=invocation.tool.name,
-            reason=call.decision.reason,
-        ),
-        _what_helps(invocation, offer, policy),
-    )
-
-
 def _what_helps(invocation: Invocation, offer: Offer | None, policy: Policy) -> str:
-    """How the person can let a call run where nobody can be asked."""
+    """How the user can allow a call although approval isn't available."""
     if lacks_sandbox(invocation):
         return WHAT_CONFINES
     if not isinstance(policy, Offers):

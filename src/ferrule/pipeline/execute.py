@@ -1,4 +1,8 @@
-"""Stage five, the only one with effects: runs a tool within its time, and never waits for one that will not stop."""
+"""Stage five, the only one with effects: runs a tool within its time limit, and abandons one that does not stop.
+
+`Executor.execute` chooses where a tool runs: in a thread (`_ThreadRun`), in a task of this loop (`_TaskRun`), or on the
+tools' own loop (`_LoopRun`). `_wait` waits for the run, and `_stop` ends it early.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +41,18 @@ _STOPPED, _RETURNED, _LEFT, _BLOCKED, _UNSTARTED = "stopped", "returned", "left"
 _SYNC, _SYNC_STREAM = Style.SYNC, Style.SYNC_STREAM
 _COROUTINE: type[Any] = CoroutineType
 _LONGEST_HELD_UP = 30.0
-"""Seconds that a call waits at least while another call blocks its loop, before it ends as well."""
+"""Seconds that are not counted, if the call's time limit is not longer, while other calls block its loop."""
 _A_MOMENT = 0.0001
-"""What the loop's thread waits for a sync tool that was quick the last time; a turn of the loop takes as long."""
+"""Seconds that the loop's thread itself waits for a sync tool that was quick last time. A turn of it takes as long."""
 _TURN_SECONDS = 0.005
-"""How long quick sync tools, one after the other, may keep the loop from everything else."""
-_SECONDS_TO_BE_HEARD = 0.05
-"""For a tool without a grace period: the calls that it has made must still hear that they are to stop."""
+"""Seconds for which quick sync tools in a row may keep the loop from everything else."""
+_LEAST_GRACE = 0.05
+"""So that the calls a tool has made are cancelled too, even if its grace period is 0."""
 _REMOTE_GRACE = 2.0
-"""Extra seconds that a tool on another machine has to stop, for the way there and back."""
+"""Extra seconds for a tool on another machine to stop, for the round trip."""
 _LEAST_LEFT = 0.001
 _NEXT_LOOK = 0.05
-"""Seconds after which to look again at a call whose time does not pass at the moment."""
+"""Seconds between looks at a call whose time is not counted at the moment."""
 _RETURNED_ANYWAY = phrase("It returned before it could be stopped, so it may have done its work.")
 _LOOK_FIRST = phrase("Check whether it is done before you do it again.")
 _ENDINGS = {
@@ -69,51 +73,51 @@ class RemoteRunner(Protocol):
     """Runs calls on other machines."""
 
     longest_wait: float
-    """Seconds that a call may wait for a worker, besides what it may run."""
+    """Seconds that a call may wait for a worker, in addition to its time limit."""
 
     def pool_of(self, tool: Tool[Any]) -> str | None:
-        """The workers that a tool runs on; None for here."""
+        """The pool of workers that a tool runs on; None if it runs here."""
         ...
 
     def perform(self, call: Call, pool: str) -> Coroutine[Any, Any, Any]:
-        """The value of a call that was run there; raises `StoppedError` if it failed. Cancelling it stops the tool."""
+        """Run a call there and return its value; raises `StoppedError` if it failed. Cancelling it stops the tool."""
         ...
 
 
 class _Run:
-    """A tool at work, as the event loop that waits for it sees it. Each subclass is a place where tools run."""
+    """One run of a tool, for the event loop that waits for it. Each subclass is a place where tools run."""
 
     timer: LateTimer | None = None
     ended: asyncio.Future[None] | None = None
-    """Done when the tool is, once it was asked to stop."""
-    is_deaf = False
-    """Whether it cannot hear at the moment that it is to stop."""
+    """Made when the tool is asked to stop, and done when it has."""
+    is_blocked = False
+    """Whether it blocks its loop, and cannot be stopped at the moment."""
 
     def __init__(self, call: Call, inbox: LoopInbox) -> None:
         self.call, self.inbox = call, inbox
         self.began = monotonic()
         self.outcome: Outcome | None = None
         self.waiter: asyncio.Future[str | StoppedError] = inbox.loop.create_future()
-        """Done when the tool is, or when the call ends without it: with the reason."""
+        """Done when the tool has ended, or the call ends before it; its result is the reason."""
 
     def start(self) -> None:
-        """Have the tool begin, unless it has."""
+        """Start the tool, unless it was started already."""
 
     def settle(self, outcome: Outcome) -> None:
-        """The tool is done."""
+        """The tool has ended."""
         self.outcome = outcome
         self.end(_DONE)
         if self.ended is not None and not self.ended.done():
             self.ended.set_result(None)
 
     def end(self, reason: str | StoppedError) -> None:
-        """The call is over, whatever the tool does."""
+        """The call is over, even if the tool is not."""
         if not self.waiter.done():
             self.waiter.set_result(reason)
 
     def limit(self, seconds: float) -> None:
-        """End the call when its time is up. The time that the user takes to answer is not counted, nor is time in which
-        the call could not go on because of others.
+        """End the call when its time is up. Time that the user takes to answer doesn't count, nor time for which other
+        calls kept it from running.
         """
         self.timer = self.inbox.timers.start(seconds, partial(self._look_at_time, seconds))
 
@@ -129,23 +133,23 @@ class _Run:
             self.time_is_up()
 
     def excused(self) -> float:
-        """Seconds for which it could not go on because of others."""
+        """Seconds for which other calls kept it from running."""
         return 0.0
 
     def time_is_up(self) -> None:
         self.end(_TIME_IS_UP)
 
     def cancel(self) -> None:
-        """Ask it to stop, besides what its context says."""
+        """Ask it to stop, in addition to its context's cancellation."""
 
     def leave(self) -> str:
-        """Abandon it if it still runs; returns how it ended."""
+        """Abandon it if it is still running; returns how it ended."""
         if self.outcome is None and (how := self.abandon()):
             return how
         return _RETURNED if self.outcome is not None and self.outcome[0] else _STOPPED
 
     def abandon(self) -> str:
-        """Never wait for it; returns how it was left, or nothing if it is over or never began."""
+        """Stop waiting for it; returns how it was left, or nothing if it has ended or never began."""
         raise NotImplementedError
 
     def is_over(self) -> bool:
@@ -154,7 +158,7 @@ class _Run:
 
 
 class _ThreadRun(_Run):
-    """A sync tool at work in a thread."""
+    """A sync tool in a thread."""
 
     def __init__(self, call: Call, inbox: LoopInbox, pool: WorkerPool, limits: Limits) -> None:
         super().__init__(call, inbox)
@@ -167,7 +171,7 @@ class _ThreadRun(_Run):
         tool = call.invocation.tool
         value = tool.start(call.invocation.params, call.context)
         if is_iterator(value):
-            return drain_sync(value, _shower(call), _collected(call, self._limits), self.waiter.done)
+            return drain_sync(value, *_stream(call, self._limits), self.waiter.done)
         return settled(value)
 
     def start(self) -> None:
@@ -180,7 +184,7 @@ class _ThreadRun(_Run):
 
 
 class _TaskRun(_Run):
-    """An async tool at work in a task of this loop."""
+    """An async tool in a task of this loop."""
 
     def __init__(self, call: Call, inbox: LoopInbox, task: asyncio.Task[Outcome], watch: LoopWatch) -> None:
         super().__init__(call, inbox)
@@ -195,7 +199,7 @@ class _TaskRun(_Run):
         self._task.cancel()
 
     def abandon(self) -> str:
-        _put_down(self._task, self.call.invocation)
+        _force_end(self._task, self.call.invocation)
         return _LEFT
 
     def is_over(self) -> bool:
@@ -203,14 +207,14 @@ class _TaskRun(_Run):
 
 
 class _LoopRun(_Run):
-    """An async tool at work on the tools' loop. It starts there once, on the first loop that has time for it."""
+    """An async tool on one of the tools' loops: the first that is not blocked when it could start."""
 
     def __init__(self, call: Call, inbox: LoopInbox, work: Callable[[], Coroutine[Any, Any, Outcome]]) -> None:
         super().__init__(call, inbox)
         self.blocked = 0.0
-        """For how many seconds it blocked its loop, once it has ended or was abandoned."""
+        """How many seconds it blocked its loop, once it has ended or was abandoned."""
         self.over = False
-        """Whether it has ended, or will never begin."""
+        """Whether it has ended, or will never start."""
         self._work, self._context = work, copy_context()
         self._lock = threading.Lock()
         self._place: LoopThread | None = None
@@ -224,7 +228,7 @@ class _LoopRun(_Run):
         tool_loops.submit(self)
 
     def put(self, place: LoopThread) -> None:
-        """Start on this loop, and on no other, unless it has started already."""
+        """Start on this loop instead of any earlier one, unless it has started."""
         with self._lock:
             if self._begun or self.over:
                 return
@@ -256,17 +260,16 @@ class _LoopRun(_Run):
     def _end(self, place: LoopThread, task: asyncio.Task[Outcome]) -> None:
         self.over = True
         if place.watch.silent:
-            place.watch.answer()  # the call that comes next must find the loop free
+            place.watch.answer()  # now, so that the next call finds the loop free
         self.blocked = self._leave_place()
-        self._task = None  # an error in it holds the frames that it came through, and so this run
+        self._task = None  # its exception refers to the frames it came through, and they to this run
         self.inbox.post(self.settle, _outcome_of(task))
 
     @property
-    def is_deaf(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def is_blocked(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self._place is not None and self._place.watch.silent > 0
 
     def excused(self) -> float:
-        """It may not have begun, and another call may block its loop."""
         if self._place is None or not self._begun:
             return monotonic() - self.began
         return self._queued + self._place.watch.lost(self.call.invocation)
@@ -296,7 +299,7 @@ class _LoopRun(_Run):
                 place.watch.report()
                 interrupt(place.thread.ident)
                 return _BLOCKED
-        place.loop.call_soon_threadsafe(lambda: self._task is None or _put_down(self._task, invocation))
+        place.loop.call_soon_threadsafe(lambda: self._task is None or _force_end(self._task, invocation))
         return _LEFT
 
     def is_over(self) -> bool:
@@ -318,11 +321,11 @@ class Executor:
         self._running: dict[str, _Run] = {}
         self._inbox: LoopInbox | None = None
         self._turn_due = 0.0
-        """When quick sync tools have kept the loop from everything else for long enough."""
+        """When quick sync tools must let the loop do something else."""
         self._slow: set[str] = set()
-        """Sync tools that took longer than a moment the last time."""
+        """Sync tools that took longer than `_A_MOMENT` last time."""
         self.unwanted: set[str] = set()
-        """Calls that were cancelled before they began."""
+        """Ids of calls that were cancelled before they started."""
 
     @property
     def abandoned(self) -> int:
@@ -331,7 +334,7 @@ class Executor:
         return len(self._left) + self._pool.stuck
 
     def cancel(self, call_id: str) -> bool:
-        """Stop a running call, whose result will say so. False if no such call is running."""
+        """Stop a running call, whose result says so. False if no such call is running."""
         run = self._running.get(call_id)
         if run is None:
             return False
@@ -339,13 +342,13 @@ class Executor:
         return True
 
     def pool_of(self, tool: Tool[Any]) -> str | None:
-        """The workers that a tool runs on; None for here."""
+        """The pool of workers that a tool runs on; None if it runs here."""
         if self.remote is not None:
             return self.remote.pool_of(tool)
         return tool.remote or None
 
     def execute(self, call: Call) -> Coroutine[Any, Any, Any]:
-        """The tool's value. Raises `ToolFailed` with what the tool raised, or `StoppedError` if it was cut short."""
+        """Run the tool and return its value. Raises `ToolFailed` if it raised, or `StoppedError` if it was stopped."""
         invocation = call.invocation
         tool = invocation.tool
         if self.unwanted and invocation.call_id in self.unwanted:
@@ -358,20 +361,25 @@ class Executor:
 
     # Where a tool runs
 
-    def _in_task(self, call: Call, begin: Callable[[], Any] | None = None) -> Coroutine[Any, Any, Any]:
-        """Run an async tool, or something else that `begin` gives."""
-        loop = asyncio.get_running_loop()
+    def _in_task(
+        self, call: Call, begin: Callable[[], Any] | None = None, spent: float = 0.0
+    ) -> Coroutine[Any, Any, Any]:
+        """Run an async tool, or what `begin` gives: the rest of a call that has `spent` some of its time already."""
+        loop, seconds = asyncio.get_running_loop(), call.seconds - spent
         if (self.own_loop or loop in loops_for_sync) and call.invocation.tool.may_block:
-            return self._on_tools_loop(call, loop, begin)
-        return self._on_this_loop(call, loop, call.seconds, begin)
+            return self._on_tools_loop(call, loop, seconds, begin)
+        return self._on_this_loop(call, loop, seconds, begin)
 
-    async def _on_tools_loop(self, call: Call, loop: asyncio.AbstractEventLoop, begin: Callable[[], Any] | None) -> Any:
+    async def _on_tools_loop(
+        self, call: Call, loop: asyncio.AbstractEventLoop, seconds: float, begin: Callable[[], Any] | None
+    ) -> Any:
         run = _LoopRun(call, self._inbox_of(loop), lambda: self._guarded(call, begin))
         try:
-            return await self._wait(run, call.seconds)
+            return await self._wait(run, max(0.0, seconds))
         finally:
-            # One that was abandoned while it blocked the loop has blocked it for as long as that was watched.
-            _note_blocked(call, run.blocked, NOTED if run.over else STALL)
+            # Noted even if short where the call was abandoned for it.
+            if run.blocked >= (NOTED if run.over else STALL):
+                call.blocked += run.blocked
 
     async def _on_this_loop(
         self, call: Call, loop: asyncio.AbstractEventLoop, seconds: float, begin: Callable[[], Any] | None
@@ -379,24 +387,33 @@ class Executor:
         began = monotonic()
         task = start_task(self._guarded(call, begin), loop)
         if (spent := monotonic() - began) >= STALL:
-            _note_blocked(call, watch_of(loop).first_step_took(call.invocation, began))
-        if task.done():  # it never waited, as most do not
+            blocked = watch_of(loop).first_step_took(call.invocation, began)
+            call.blocked += blocked if blocked >= NOTED else 0.0
+        if task.done():  # most never wait
             try:
                 return _value_of(_outcome_of(task))
             finally:
-                del task  # an error in it holds the frames that it came through, and so this one
+                del task  # its exception refers to the frames it came through, this one among them
         watch = watch_of(loop)
         watch.enter(call.invocation)
         try:
             run = _TaskRun(call, self._inbox_of(loop), task, watch)
             return await self._wait(run, max(0.0, seconds - spent))
         finally:
-            _note_blocked(call, watch.leave(call.invocation))
+            blocked = watch.leave(call.invocation)
+            call.blocked += blocked if blocked >= NOTED else 0.0
 
     async def _remotely(self, call: Call, pool: str) -> Any:
-        """Run a call on another machine, and wait for it here."""
+        """Run a call on another machine."""
         if self.remote is None:
-            raise _not_connected(call.invocation.tool, pool)
+            said = phrase(
+                "`{name}` was not run: it runs on the workers of the pool `{pool}`, and this program has no connection "
+                "to them.",
+                name=call.invocation.tool.name,
+                pool=pool,
+            )
+            what_helps = phrase("Set `remote.url` in the settings, or give the Runtime remote=RemoteCalls(…).")
+            raise StoppedError(Stage.EXECUTE, ErrorKind.EXECUTION, said, what_helps)
         loop, seconds = asyncio.get_running_loop(), call.seconds + self.remote.longest_wait
         try:
             return await self._on_this_loop(call, loop, seconds, partial(self.remote.perform, call, pool))
@@ -409,19 +426,20 @@ class Executor:
         loop, name = asyncio.get_running_loop(), call.invocation.tool.name
         inbox = self._inbox_of(loop)
         run = _ThreadRun(call, inbox, self._pool, self._limits)
-        # A loop with other work does not stand still for this.
-        soon = name not in self._slow and not has_callbacks(loop, unknown=False)
+        soon = name not in self._slow and not has_callbacks(loop, unknown=False)  # or else others would wait too
         value = await self._wait(run, call.seconds, moment=min(_A_MOMENT, call.seconds) if soon else 0.0)
         if run.job.seconds >= _A_MOMENT:
             self._slow.add(name)
         elif not soon:
             self._slow.discard(name)
-        return await self._in_task(call, lambda: value) if is_unfinished(value) else value
+        if is_unfinished(value):
+            return await self._in_task(call, lambda: value, monotonic() - run.began)
+        return value
 
     async def _guarded(self, call: Call, begin: Callable[[], Any] | None) -> Outcome:
-        """Run an async tool. Whatever it raises is its outcome; only the user's Ctrl-C goes through.
+        """Run an async tool. Anything that it raises is its outcome, except the user's Ctrl-C.
 
-        A function may hand on a coroutine or a generator instead of a result, as decorators do.
+        A function may return a coroutine or a generator instead of a result, as decorated ones do.
         """
         invocation, context = call.invocation, call.context
         tool = invocation.tool
@@ -431,24 +449,24 @@ class Executor:
             if type(value) is _COROUTINE:
                 value = await value
             if is_unfinished(value):
-                value = await finish(value, _shower(call), _collected(call, self._limits))
+                value = await finish(value, *_stream(call, self._limits))
             return True, settled(value)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
             return False, error
 
-    # Waiting, and stopping
+    # Waiting and stopping
 
     async def _wait(self, run: _Run, seconds: float, moment: float = 0.0) -> Any:
-        """Start a tool and return its value; if it is not done in time, stop it and raise what cut it short.
+        """Start a tool and return its value. If its time runs out or it is cancelled, stop it and raise `StoppedError`.
 
-        `moment` is how long the loop's thread itself may wait for it: hearing of an outcome through the loop takes
-        longer than most sync tools do.
+        For `moment` seconds the loop's thread itself waits: an outcome that comes through the loop takes longer than
+        most sync tools run.
         """
         call, inbox = run.call, run.inbox
         tool, call_id, loop = call.invocation.tool, call.invocation.call_id, inbox.loop
-        self._running[call_id] = run  # it can be cancelled from the moment it runs
+        self._running[call_id] = run
         try:
             try:
                 run.start()
@@ -456,7 +474,7 @@ class Executor:
                     inbox.wait(moment)
                 if not run.waiter.done():
                     run.limit(seconds)
-                # Callbacks may be the tool's own and come before its end, such as a report.
+                # What the tool has reported must be delivered before its result.
                 elif has_callbacks(loop, unknown=True) or loop.time() > self._turn_due:
                     self._turn_due = loop.time() + _TURN_SECONDS
                     await asyncio.sleep(0)
@@ -465,16 +483,17 @@ class Executor:
                 await self._stop(run)  # the work must not outlive its caller
                 raise
             except TooManyStuck as error:
-                raise _too_many(tool, error) from None
+                said = phrase("`{name}` was not run: {error}.", name=tool.name, error=error.args[0])
+                raise StoppedError(Stage.EXECUTE, ErrorKind.EXECUTION, said, phrase("Try again later.")) from None
             if reason is _DONE:
                 assert run.outcome is not None  # noqa: S101 - `settle` sets both
-                outcome, run.outcome = run.outcome, None  # an exception holds its frames, and they the run: no cycle
+                outcome, run.outcome = run.outcome, None  # or an exception would keep the run alive
                 return _value_of(outcome)
             end = await self._stop(run)
         finally:
             if run.timer is not None:
                 run.timer.cancel()
-            if self._running.get(call_id) is run:  # callers choose the id, and may use it twice
+            if self._running.get(call_id) is run:  # callers choose the ids, and two calls may have the same
                 del self._running[call_id]
         if isinstance(reason, StoppedError):
             raise reason
@@ -484,7 +503,7 @@ class Executor:
     async def _stop(self, run: _Run) -> str:
         """Ask a tool to stop, and abandon it if it has not ended within its grace period. Returns how it ended.
 
-        A caller that is cancelled again and again, as anyio's scopes do it, waits nevertheless: clean-up is under way.
+        Cancelling the caller again, as anyio's scopes do repeatedly, does not shorten the grace period.
         """
         tool, context = run.call.invocation.tool, run.call.context
         loop = run.inbox.loop
@@ -496,20 +515,21 @@ class Executor:
         if self.remote is not None and self.pool_of(tool) is not None:
             grace += _REMOTE_GRACE
         if context is not None:
-            grace = max(grace, _SECONDS_TO_BE_HEARD)
-        elif isinstance(run, _ThreadRun):
-            grace = 0.0  # it has no way to hear of it
+            grace = max(grace, _LEAST_GRACE)
+        elif isinstance(run, _ThreadRun) and tool.style is _SYNC:
+            grace = 0.0  # without a context it cannot know that it should stop
         cancellation = context.cancellation if context is not None else Cancellation()
-        cancellation.allow(loop.time() + grace)  # the calls that it has made may extend this
+        cancellation.allow(loop.time() + grace)  # calls that it has made may extend this
         again: asyncio.CancelledError | None = None
-        while run.outcome is None and not run.is_deaf and (left := cancellation.until - loop.time()) > 0:
+        while run.outcome is None and not run.is_blocked and (left := cancellation.until - loop.time()) > 0:
             try:
                 await asyncio.wait({ended}, timeout=min(left, STALL))
             except asyncio.CancelledError as error:
                 again = error
         end = run.leave()
         if end in _ENDINGS:
-            self._left.append(run)
+            run.call.record.abandoned = True
+            self._left = [one for one in (*self._left, run) if not one.is_over()]
         if again is not None:
             raise again
         return end
@@ -521,26 +541,21 @@ class Executor:
         return inbox
 
 
-def _put_down(task: asyncio.Task[Any], invocation: Invocation) -> None:
-    """End a task that ignores cancelling from outside, or see to it that nothing ever waits for it."""
+def _force_end(task: asyncio.Task[Any], invocation: Invocation) -> None:
+    """Close a task that ignored its cancellation, or make sure that nothing ever waits for it."""
     if task.done():
         return
     logger.warning("Tool %s ignored being cancelled (call %s)", invocation.tool.name, invocation.call_id)
     work = task.get_coro()
     assert isinstance(work, CoroutineType)  # noqa: S101 - `_guarded`
     try:
-        work.close()  # what swallows CancelledError seldom swallows GeneratorExit
+        work.close()  # code that swallows CancelledError rarely swallows GeneratorExit
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - the tool's own, while it is put down
+    except BaseException as error:  # noqa: BLE001 - anything that the tool raises
         logger.warning("Tool %s could not be ended: %s", invocation.tool.name, type(error).__name__)
         disown(task)
     task.cancel()
-
-
-def _note_blocked(call: Call, seconds: float, least: float = NOTED) -> None:
-    if seconds >= least:
-        call.blocked += seconds
 
 
 def _outcome_of(task: asyncio.Task[Outcome]) -> Outcome:
@@ -558,7 +573,7 @@ def _value_of(outcome: Outcome) -> Any:
 
 
 def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words: str) -> StoppedError:
-    """What a call came to that was cancelled or took too long, by how its tool ended and what it says of that."""
+    """The early exit of a call that was cancelled or timed out, by how its tool ended and what it says about that."""
     name, limit = tool.name, f"{timeout:g}"
     ending = _ENDINGS.get(end, "")
     details = {"abandoned": True} if ending else None
@@ -583,7 +598,7 @@ def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words
 
 
 def _held_up(tool: Tool[Any], watch: LoopWatch, *, begun: bool) -> StoppedError:
-    """What a call came to that another one kept from going on."""
+    """The early exit of a call that another one kept from running."""
     culprit = watch.culprit
     return StoppedError(
         Stage.EXECUTE,
@@ -599,38 +614,13 @@ def _held_up(tool: Tool[Any], watch: LoopWatch, *, begun: bool) -> StoppedError:
     )
 
 
-def _too_many(tool: Tool[Any], error: TooManyStuck) -> StoppedError:
-    return StoppedError(
-        Stage.EXECUTE,
-        ErrorKind.EXECUTION,
-        phrase("`{name}` was not run: {error}.", name=tool.name, error=error.args[0]),
-        phrase("Try again later."),
-    )
-
-
-def _not_connected(tool: Tool[Any], pool: str) -> StoppedError:
-    return StoppedError(
-        Stage.EXECUTE,
-        ErrorKind.EXECUTION,
-        phrase(
-            "`{name}` was not run: it runs on the workers of the pool `{pool}`, and this program has no connection to "
-            "them.",
-            name=tool.name,
-            pool=pool,
-        ),
-        phrase("Set `remote.url` in the settings, or give the Runtime remote=RemoteCalls(…)."),
-    )
-
-
 def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> StoppedError:
     message = joined(" ", [phrase("`{name}` did not finish.", name=tool.name), why])
     return StoppedError(Stage.EXECUTE, ErrorKind.CANCELLED, message, None, details)
 
 
-def _collected(call: Call, limits: Limits) -> Collected:
+def _stream(call: Call, limits: Limits) -> tuple[Callable[[Any], None], Collected]:
+    """Where the pieces of a streaming tool go: to listeners, and into the result."""
     tool = call.invocation.tool
-    return Collected(limits, tool.max_result, tool.nothing_yielded)
-
-
-def _shower(call: Call) -> Callable[[Any], None]:
-    return call.context.partial if call.context is not None else lambda piece: None
+    show: Callable[[Any], None] = call.context.partial if call.context is not None else lambda piece: None
+    return show, Collected(limits, tool.max_result, tool.nothing_yielded)

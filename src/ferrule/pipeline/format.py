@@ -1,4 +1,4 @@
-"""Stage six: a value becomes text for the model and text for the user, both bounded, and may be kept for later (P7)."""
+"""Stage six: a value becomes bounded text for the model and for the user. Also the cache of results (P7)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DISPLAY = 200
 _ERROR = 20_000
 _LARGE = 10**400
 _SHOWN_PROBLEMS = 5
-_WORK_IS_DONE = phrase("It has already taken effect; calling it again would repeat it.")
+WORK_IS_DONE = phrase("It has already taken effect; calling it again would repeat it.")
 _PLAIN = frozenset({str, int, float, bool, dict, list, type(None)})
 
 
@@ -43,29 +43,27 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
     tool = invocation.tool
     if tool.checks_output and type(value) not in tool.exact_outputs:
         value = _fitted(tool, value)
-    if type(value) in _PLAIN:  # nearly every value: nothing to take apart
+    if type(value) in _PLAIN:  # nearly all values
         text, display = _own_words(tool, value) if tool.has_words else (None, None)
         if text is None:
             text = value if type(value) is str else _words_for(tool.name, value, [])
         return _bounded(invocation, text, display, value, {}, [], limits)
-    if isinstance(value, ToolResult):  # a tool that passes on what another tool said
+    if isinstance(value, ToolResult):  # another tool's result, passed on
         passed_on = _bounded(
             invocation, value.llm_content, value.display_content, value.data, dict(value.metadata),
-            value.attachments, limits,
+            list(value.attachments), limits,
         )  # fmt: skip
         passed_on.success, passed_on.error = value.success, value.error
+        if not value.success and value.error is None:
+            passed_on.error = ErrorInfo(ErrorKind.EXECUTION, passed_on.llm_content)
         return passed_on
-    text = None
+    text: str | None = None
     display: str | None = None
     metadata: dict[str, Any] = {}
     attachments: list[Attachment] = []
     if isinstance(value, Output):
-        text, display, metadata, attachments = (
-            value.llm_content,
-            value.display_content,
-            dict(value.metadata),
-            value.attachments,
-        )
+        text, display = value.llm_content, value.display_content
+        metadata, attachments = dict(value.metadata), list(value.attachments)
         for field, said in (("llm_content", text), ("display_content", display)):
             if said is not None and not isinstance(said, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise _not_text(tool.name, phrase("the `{field}` of its Output is", field=field), said)
@@ -84,7 +82,7 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
 
 
 def _fitted(tool: Tool[Any], value: Any) -> Any:
-    """The value, held to what the tool declares that it returns; of one that says more, its data."""
+    """The value, or the data of an `Output` or `ToolResult`, checked against the type that the tool declares."""
     said = value
     if isinstance(value, ToolResult):
         if not value.success:
@@ -102,14 +100,14 @@ def _fitted(tool: Tool[Any], value: Any) -> Any:
         message = phrase(
             "`{tool}` ran, but what it returned cannot be checked: {reason}", tool=tool.name, reason=reason
         )
-        raise StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE) from None
+        raise StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, WORK_IS_DONE) from None
     if fitting is said:
         return cast("Any", value)
     return replace(cast("Any", value), data=fitting) if isinstance(value, (Output, ToolResult)) else fitting
 
 
 def _misfit(tool: Tool[Any], invalid: InvalidParamsError) -> StoppedError:
-    """The early exit of a call whose tool broke its own promise; no other arguments would have helped."""
+    """The early exit of a call whose tool returned something else than it declares."""
     listed = [listed_problem(problem) for problem in invalid.problems[:_SHOWN_PROBLEMS]]
     told = [
         phrase("`{path}`: {message}", path=one["path"], message=one["message"]) if problem.path else one["message"]
@@ -125,7 +123,7 @@ def _misfit(tool: Tool[Any], invalid: InvalidParamsError) -> StoppedError:
             tool=tool.name,
             problems=clean_text(joined("; ", told)),
         ),
-        joined(" ", [phrase("This is a bug in the tool, not a problem with the arguments."), _WORK_IS_DONE]),
+        joined(" ", [phrase("This is a bug in the tool, not a problem with the arguments."), WORK_IS_DONE]),
         {"problems": listed},
     )
 
@@ -139,7 +137,7 @@ def _bounded(
     attachments: list[Attachment],
     limits: Limits,
 ) -> ToolResult:
-    """The finished result: text that every encoder takes, no longer than allowed, and what was done on the way."""
+    """The result with bounded text that can be encoded, and with notes about repairs and cuts."""
     tool = invocation.tool
     if not text.isascii():
         text = well_formed(text)
@@ -148,7 +146,7 @@ def _bounded(
         metadata["characters"] = len(text)
         text, left_out = head_and_tail(text, most)
         metadata["characters_left_out"] = metadata.get("characters_left_out", 0) + left_out
-        attachments = [replace(one, after=None) for one in attachments]  # the words they stood between are not there
+        attachments = [replace(one, after=None) for one in attachments]  # the text around them may be missing
     display = _first_line(text) if display is None else cut(well_formed(display), most)
     if invocation.repairs:
         metadata["repairs"] = list(invocation.repairs)
@@ -165,7 +163,7 @@ def format_stopped(call_id: str, tool: str, stopped: StoppedError) -> ToolResult
 
 
 def _words(text: str) -> str:
-    """What a model and a user are told, whoever wrote the words in it."""
+    """A message for the model and the user, bounded and without hidden characters."""
     seen = visible(text)
     if seen is not text and isinstance(text, Phrase):
         seen = text.mapped(visible)
@@ -173,7 +171,7 @@ def _words(text: str) -> str:
 
 
 def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:
-    """The same result, which also says what nobody asked about: that the history was lost, say."""
+    """The same result with notes added, such as that the history was lost."""
     words = "\n".join([result.llm_content, *(f"[{visible(note)}]" for note in notes)])
     return replace(result, llm_content=words, metadata={**result.metadata, "notes": list(notes)})
 
@@ -183,7 +181,7 @@ def _own_words(tool: Tool[Any], value: Any) -> tuple[str | None, str | None]:
 
 
 def _said_by(tool: Tool[Any], method: str, value: Any) -> str | None:
-    """What a tool's own words for a result are; whatever is wrong with them is said of the method that gave them."""
+    """The tool's own text for a result. Errors name the method it came from."""
     try:
         said: Any = getattr(tool, method)(value)
     except Exception as error:
@@ -202,16 +200,16 @@ def _not_text(tool: str, what: str, said: Any) -> StoppedError:
         Stage.FORMAT,
         ErrorKind.EXECUTION,
         phrase("`{tool}` ran, but {what} {kind}, not text.", tool=tool, what=what, kind=kind),
-        _WORK_IS_DONE,
+        WORK_IS_DONE,
     )
 
 
 def unformattable(
     tool: str, error: Exception, why: str = phrase("its result could not be turned into text")
 ) -> StoppedError:
-    """The early exit of a call that ran, and whose result then broke the formatting."""
+    """The early exit of a call that ran, and whose result cannot be formatted."""
     message = phrase("`{tool}` ran, but {why}. {error}", tool=tool, why=why, error=clean_exception(error))
-    return StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE)
+    return StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, WORK_IS_DONE)
 
 
 def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
@@ -235,39 +233,35 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
             Stage.FORMAT,
             ErrorKind.EXECUTION,
             phrase("`{tool}` ran, but gave a {name} that has no JSON form.", tool=tool, name=name),
-            _WORK_IS_DONE,
+            WORK_IS_DONE,
             {"reason": clean_text(str(error))},
         ) from None
 
 
 def _first_line(text: str) -> str:
     if len(text) <= _DISPLAY and "\n" not in text:
-        return text if text == (bare := text.strip()) else bare  # a phrase stays one
+        return text if text == (bare := text.strip()) else bare  # the text itself, if it may be a phrase
     return cut(text[: 4 * _DISPLAY].lstrip().partition("\n")[0].rstrip(), _DISPLAY)
 
 
-# Results that may be used again (P7): the same tool, version, parameters, caller and place.
-
-
-Key = tuple[Any, ...]
-
-
 class ResultCache:
-    """The newest results of tools that allow it, each for as long as its tool says."""
+    """The newest results of tools with `cache`, each for as long as its tool allows (P7)."""
 
     def __init__(self, size: int = 1024) -> None:
         self._size = size
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Key, tuple[float, ToolResult]] = OrderedDict()
+        self._kept: OrderedDict[tuple[Any, ...], tuple[float, ToolResult]] = OrderedDict()
 
-    def key(self, invocation: Invocation, session: Session) -> Key:
-        """What makes two calls the same. The tool object is part of it: a replaced tool starts afresh."""
+    def key(self, invocation: Invocation, session: Session) -> tuple[Any, ...]:
+        """What two calls must have in common to share a result. The tool object is part of it, so that a replaced tool
+        doesn't share the results of the old one.
+        """
         tool = invocation.tool
-        params = hashlib.blake2b(tool.params.dump(invocation.params)).digest()  # not itself: it may hold secrets
+        params = hashlib.blake2b(tool.params.dump(invocation.params)).digest()  # may hold secrets
         place = (str(session.workspace), str(session.directory))
         return (tool, tool.version, params, session.caller, place)
 
-    def get(self, key: Key, invocation: Invocation) -> ToolResult | None:
+    def get(self, key: tuple[Any, ...], invocation: Invocation) -> ToolResult | None:
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -277,20 +271,20 @@ class ResultCache:
                 del self._kept[key]
                 return None
             self._kept.move_to_end(key)
-        again = copy.deepcopy(result)  # whoever changes what they got changes only that
+        again = copy.deepcopy(result)  # the caller may change it
         again.call_id = invocation.call_id
-        again.metadata = {**result.metadata, "cached": True}
-        again.metadata.pop("repairs", None)  # what was mended then says nothing of this call
+        again.metadata["cached"] = True
+        again.metadata.pop("repairs", None)  # those of the call that was cached
         if invocation.repairs:
             again.metadata["repairs"] = list(invocation.repairs)
         return again
 
-    def put(self, key: Key, result: ToolResult, seconds: float) -> None:
+    def put(self, key: tuple[Any, ...], result: ToolResult, seconds: float) -> None:
         if not result.success:
             return
         try:
             kept = copy.deepcopy(result)
-        except Exception:  # noqa: BLE001 - a value may refuse to be copied in any way
+        except Exception:  # noqa: BLE001 - copying may raise anything
             logger.debug("A result of %s cannot be copied, so it is not kept", result.tool)
             return
         with self._lock:

@@ -1,7 +1,7 @@
-"""Hooks: what the person or the program around Ferrule puts before and after calls.
+"""Hooks: code that a user or a program runs before and after calls.
 
-A hook can refuse a call, change its input, or add words to what the model reads. It can never allow anything: whatever
-it changes is validated and authorised like any other call. One that fails, hangs or answers nonsense refuses the call.
+A hook can refuse a call, change its input, or add text that the model reads. It can never allow anything: changed input
+is validated and authorised like any other. A hook that fails, hangs or returns nonsense refuses the call.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.call import RawCall
+from ferrule.core.context import refuse_single
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.nearest import is_named
 from ferrule.core.phrases import glued, phrase, said_by
-from ferrule.core.shown_text import cut_counted
+from ferrule.core.shown_text import cut_counted, visible
 from ferrule.pipeline.validate import validate
 
 if TYPE_CHECKING:
@@ -37,19 +38,28 @@ _MOST_CONTEXT = 10_000
 
 @dataclass(slots=True, frozen=True)
 class HookReply:
-    """What a hook says about a call. Without any of these the call continues unchanged."""
+    """A hook's answer about a call. Without any of these the call continues unchanged."""
 
     deny: str | None = None
     """Why the call must not run; the model reads it."""
     arguments: Mapping[str, Any] | None = None
     """The whole input to run with instead."""
     context: str | None = None
-    """Words for the model, put behind the result."""
+    """Text for the model, added after the result."""
+
+    def __post_init__(self) -> None:
+        for name, kind, wanted in (
+            ("deny", str, "text"),
+            ("arguments", Mapping, "a mapping"),
+            ("context", str, "text"),
+        ):
+            if not isinstance(given := getattr(self, name), (kind, type(None))):
+                raise TypeError(f"HookReply: `{name}` must be {wanted}, not {given!r}.")
 
 
 @dataclass(slots=True, frozen=True)
 class Hook:
-    """Something to ask before a call, after it, or both. `tools` are names, optionally with `*`."""
+    """A function to run before a call, one to run after it, or both. `tools` are names, optionally with `*`."""
 
     name: str
     before: Callable[[Invocation, Session], Awaitable[HookReply | None] | HookReply | None] | None = None
@@ -57,29 +67,28 @@ class Hook:
     tools: tuple[str, ...] = ("*",)
     timeout: float = 10.0
 
+    def __post_init__(self) -> None:
+        refuse_single("Hook", tools=self.tools)
+
     def is_for(self, tool: str) -> bool:
         return is_named(tool, self.tools)
 
 
 class Hooks:
-    """All hooks of a runtime, asked one after the other in the order given."""
+    """All hooks of a runtime, which run one after the other in the order given."""
 
     def __init__(self, hooks: Iterable[Hook] = ()) -> None:
-        self._before: list[Hook] = []
-        self._after: list[Hook] = []
-        for hook in hooks:
-            self._before += [hook] if hook.before else []
-            self._after += [hook] if hook.after else []
+        listed = tuple(hooks)
+        self._before = [hook for hook in listed if hook.before]
+        self._after = [hook for hook in listed if hook.after]
         self.any = bool(self._before or self._after)
 
     def may_change(self, tool: str) -> bool:
-        """Whether a call's input may become another before it runs, so that nothing can be planned by it."""
+        """Whether a hook may change the input of this tool's calls, so that nothing can be planned by it."""
         return any(hook.is_for(tool) for hook in self._before)
 
     async def before(self, call: Call, limits: Limits) -> list[str]:
-        """Ask before a call, which then has the input that it shall run with. Gives words for the model; raises
-        `StoppedError` where a hook refuses.
-        """
+        """Run the hooks before a call, which may replace its input. Returns text for the model."""
         words: list[str] = []
         for hook in self._before:
             invocation = call.invocation
@@ -88,14 +97,28 @@ class Hooks:
             ask = partial(cast("_Ask", hook.before), invocation, call.session)
             said = await _ask(hook, ask, partial(_broken, invocation, hook))
             if said.deny is not None:
-                raise _refused(invocation, hook, said.deny or _NO_REASON)
+                message = phrase(
+                    "`{name}` was not run: the hook `{hook}` refused it: {why}.",
+                    name=invocation.tool.name,
+                    hook=hook.name,
+                    why=said.deny.strip().rstrip(".") or _NO_REASON,
+                )
+                what_helps = phrase("Do not try the same call again; try another approach, or ask the user.")
+                raise StoppedError(Stage.AUTHORISE, ErrorKind.PERMISSION, message, what_helps)
             words += _bounded(said.context)
             if said.arguments is not None:
-                call.invocation = _changed(call, hook, said.arguments, limits)
+                tool = invocation.tool
+                raw = RawCall(tool.name, dict(said.arguments), id=invocation.call_id, version=tool.version)
+                try:
+                    call.invocation = validate(tool, raw, limits)
+                except StoppedError as stopped:
+                    why = phrase("changed the input to one that is not valid: {why}", why=stopped.message)
+                    raise _broken(invocation, hook, why) from None
+                call.invocation.session = call.session
         return words
 
     async def after(self, call: Call, result: ToolResult, words: list[str]) -> ToolResult:
-        """The result as the hooks leave it: with words added, or held back. What was done stays done."""
+        """Run the hooks after a call. Returns the result with their text added, unless one withholds it."""
         invocation, added = call.invocation, list(words)
         for hook in self._after:
             if not hook.is_for(invocation.tool.name):
@@ -117,14 +140,17 @@ _Ask = Callable[..., Awaitable[HookReply | None] | HookReply | None]
 
 
 async def _ask(hook: Hook, ask: _Ask, broken: Callable[[str], StoppedError]) -> HookReply:
-    """What a hook says; raises what `broken` makes of the reason where it does not work."""
+    """A hook's reply. If the hook fails, raises what `broken` makes of the reason."""
+    limit = asyncio.timeout(hook.timeout)
     try:
-        async with asyncio.timeout(hook.timeout):
+        async with limit:
             said = ask()
             said = await said if isinstance(said, Awaitable) else said
-    except TimeoutError:
-        raise broken(phrase("gave no answer within {seconds} s", seconds=f"{hook.timeout:g}")) from None
-    except Exception as error:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) and task.cancelling():
+            raise  # it comes from the caller, and not from the hook
+        if limit.expired():
+            raise broken(phrase("gave no answer within {seconds} s", seconds=f"{hook.timeout:g}")) from None
         logger.info("Hook %s failed", hook.name, exc_info=error)
         what = glued(f"{type(error).__name__}: ", said_by(error))
         raise broken(phrase("failed ({error})", error=what)) from None
@@ -136,39 +162,12 @@ async def _ask(hook: Hook, ask: _Ask, broken: Callable[[str], StoppedError]) -> 
     return said
 
 
-def _changed(call: Call, hook: Hook, arguments: Mapping[str, Any], limits: Limits) -> Invocation:
-    before = call.invocation
-    tool = before.tool
-    raw = RawCall(tool.name, dict(arguments), id=before.call_id, version=tool.version)
-    try:
-        changed = validate(tool, raw, limits)
-    except StoppedError as stopped:
-        why = phrase("changed the input to one that is not valid: {why}", why=stopped.message)
-        raise _broken(before, hook, why) from None
-    changed.session = call.session
-    return changed
-
-
 def _bounded(words: str | None) -> list[str]:
-    return [cut_counted(words, _MOST_CONTEXT)] if words else []
-
-
-def _refused(invocation: Invocation, hook: Hook, why: str) -> StoppedError:
-    return StoppedError(
-        Stage.AUTHORISE,
-        ErrorKind.PERMISSION,
-        phrase(
-            "`{name}` was not run: the hook `{hook}` refused it: {why}.",
-            name=invocation.tool.name,
-            hook=hook.name,
-            why=why if why is _NO_REASON else why.strip().rstrip("."),
-        ),
-        phrase("Do not try the same call again; try another approach, or ask the user."),
-    )
+    return [visible(cut_counted(words, _MOST_CONTEXT))] if words else []
 
 
 def _held_back(invocation: Invocation, hook: Hook, why: str) -> StoppedError:
-    """The early exit of a call that was run, whose hook after it refused or does not work."""
+    """The early exit of a call that ran, and whose hook afterwards refused or failed."""
     return StoppedError(
         Stage.FORMAT,
         ErrorKind.PERMISSION,

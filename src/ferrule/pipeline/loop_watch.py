@@ -1,8 +1,8 @@
-"""Notices when an event loop no longer answers, and which call blocks it.
+"""Notices when an event loop is blocked, and by which call.
 
-One thread asks every loop with calls in flight for a sign of life, ten times a second, and ends when no call waits. It
-counts the time between two questions only up to twice what it should be: on a machine that gives this process no time
-it asks less often too, and no call is blamed for that.
+A thread posts a callback to every loop with calls in flight, ten times a second, and sees whether it ran. It ends when
+no call is left. An interval counts for at most twice its intended length, so that no call is blamed when the whole
+process got no CPU time.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ logger = logging.getLogger("ferrule.calls")
 
 _LOOK = 0.1
 STALL = 0.25
-"""Seconds without an answer from which a loop counts as blocked."""
+"""A loop that has not answered for so many seconds counts as blocked."""
 NOTED = 1.0
-"""Seconds from which that is worth a line in the log, and a word in the call's result."""
+"""Blocking a loop for so many seconds is logged, and noted in the call's result."""
 _OURS = str(Path(__file__).parent.parent) + os.sep
 _NOT_THEIRS = (str(Path(threading.__file__).parent) + os.sep, "<frozen ", _OURS)
 
 inside: ContextVar[tuple[Invocation, ToolContext | None] | None] = ContextVar("ferrule.call", default=None)
-"""The call that the running code works for; also set in the tasks and threads that a tool starts."""
+"""The call that the running code belongs to, also in the tasks and threads that a tool starts."""
 
 _lock = threading.Lock()  # for all watches
 _watches: dict[asyncio.AbstractEventLoop, LoopWatch] = {}
 _watched: list[LoopWatch] = []
-"""Those with calls in flight. A thread looks at them as long as there are any."""
+"""Those with calls in flight, for the watching thread."""
 
 
 class LoopWatch:
-    """What is known about one loop: whether it answers, and which of its calls has blocked it for how long."""
+    """Whether one loop answers, and which of its calls has blocked it for how long."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -56,8 +56,8 @@ class LoopWatch:
         """Called again and again, in the watching thread, while the loop is blocked."""
         self.on_purpose = False
         """Whether the program itself blocks it."""
-        self._calls: dict[object, float] = {}  # for how many seconds each call in flight has blocked the loop
-        self._lost = 0.0
+        self._calls: dict[object, float] = {}  # how many seconds each call in flight has blocked the loop
+        self._lost = 0.0  # how many seconds it has been blocked in all
         self._first_steps: list[tuple[float, float]] = []
         self._asked: float | None = None
         self._unanswered = 0.0
@@ -66,7 +66,7 @@ class LoopWatch:
 
     @property
     def silent(self) -> float:
-        """For how many seconds the loop has not answered; 0 if it does."""
+        """How many seconds the loop has been blocked by now; 0 if it is not."""
         seconds = self._unanswered
         return seconds if seconds > STALL else 0.0
 
@@ -78,18 +78,18 @@ class LoopWatch:
             self._calls[call] = 0.0
             if self in _watched:
                 return
-            with suppress(RuntimeError):  # the system gives no thread: this loop is not watched for now
+            with suppress(RuntimeError):  # the system cannot start a thread: this loop is not watched for now
                 if not _watched:
                     threading.Thread(target=_watch, name="ferrule-watch", daemon=True).start()
                 _watched.append(self)
 
     def leave(self, call: object) -> float:
-        """The call is over; returns for how many seconds it blocked the loop."""
+        """The call is over; returns how many seconds it blocked the loop."""
         with _lock:
             return self._calls.pop(call, 0.0) + self._own_silence(call)
 
     def lost(self, call: object) -> float:
-        """Seconds for which the loop has been blocked so far, except by this call."""
+        """How many seconds the loop has been blocked so far, except by this call."""
         with _lock:
             return self._lost + self.silent - self._calls.get(call, 0.0) - self._own_silence(call)
 
@@ -97,8 +97,8 @@ class LoopWatch:
         return self.silent if self.culprit is call else 0.0
 
     def first_step_took(self, call: Invocation, began: float) -> float:
-        """The first step of a call ran on this loop from `began` until now, and no one watched. Returns for how many
-        seconds the call blocked the loop, without the calls that it made in that step.
+        """Account for a call's first step, from `began` until now, which runs before the call is watched. Returns how
+        many seconds it blocked the loop, not counting the first steps of calls that it made.
         """
         now = monotonic()
         self._first_steps = [one for one in self._first_steps if one[0] > began]
@@ -108,14 +108,14 @@ class LoopWatch:
         self._first_steps.append((now, seconds))
         with _lock:
             self._lost += seconds
-            self._unanswered = 0.0  # the watching thread may have counted the same time
+            self._unanswered = 0.0  # the watching thread may have counted this time too
             self.culprit, reported, self._reported = None, self._reported, False
         if seconds >= NOTED and not reported:
             _warn(call, seconds)
         return seconds
 
     def answer(self) -> None:
-        """In the loop's own thread: it moves."""
+        """The loop runs again; called in its own thread."""
         with _lock:
             if self.silent:
                 self._lost += self.silent
@@ -127,7 +127,7 @@ class LoopWatch:
     # In the watching thread
 
     def ask(self) -> bool:
-        """Ask for a sign of life, or count the time since the last question; False when no call is in flight."""
+        """Post the callback, or count the time that it has not run; False when no call is in flight."""
         now = monotonic()
         if not self._calls or self.loop.is_closed():
             return False
@@ -149,19 +149,17 @@ class LoopWatch:
             self.on_silence()
 
     def running_call(self) -> Invocation | None:
-        """The call whose code the loop runs at this moment."""
+        """The call whose code the loop is running."""
         get_context = getattr(asyncio.current_task(self.loop), "get_context", None)  # Python 3.11 has it on our loops
         found = get_context().get(inside) if get_context is not None else None
         return found[0] if found is not None else None
 
     def report(self) -> None:
-        """Name the call that blocks the loop in the log, once, with the line it is at. A tool that says it never blocks
-        is not named: its loop belongs to the program around it.
-        """
+        """Log the call that blocks the loop, once, with the line of code where it is."""
         if self._reported or self.on_purpose:
             return
         self._reported = True
-        # The innermost line that is neither Python's own nor ours, if there is one.
+        # The innermost line outside Python's library and Ferrule, if there is one.
         innermost = frame = sys._current_frames().get(self._thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         while frame is not None and _is_not_theirs(frame.f_code.co_filename):
             frame = frame.f_back
@@ -176,7 +174,7 @@ def _is_not_theirs(file: str) -> bool:
 def _warn(call: Invocation | None, seconds: float, place: str = "") -> None:
     if call is None:
         logger.warning("The event loop has stood still for %.1f s%s, and so have all calls on it", seconds, place)
-    elif call.tool.may_block:
+    elif call.tool.may_block:  # others run on the program's own loop, which the program itself may block
         logger.warning(
             "Tool %s has blocked the event loop for %.1f s%s (call %s); await what takes long, or write it as a plain "
             "`def`, which runs in a thread",
@@ -214,8 +212,8 @@ def watch_of(loop: asyncio.AbstractEventLoop) -> LoopWatch:
 
 @contextmanager
 def blocked_on_purpose() -> Generator[None]:
-    """In here the program itself blocks the running loop, for example while a user types at the terminal. No call is
-    named for that, and none loses time.
+    """Use it where the program itself blocks the running loop, as while a user types at the terminal. No call is blamed
+    for that time, nor charged with it.
     """
     loop = running_loop()
     if loop is None:
@@ -230,8 +228,8 @@ def blocked_on_purpose() -> Generator[None]:
         watch.on_purpose = False
 
 
-def _start_afresh() -> None:
-    """After a fork: the watching thread is not here."""
+def _after_fork() -> None:
+    """Forget the watching thread, which a fork does not copy."""
     global _lock
     _lock = threading.Lock()
     _watched.clear()
@@ -239,4 +237,4 @@ def _start_afresh() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_afresh)
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,4 +1,4 @@
-"""The last stage: every call leaves exactly one record. And who watches calls while they run (P9)."""
+"""Stage seven: every call leaves exactly one record. Also listeners, which watch calls while they run (P9)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import asyncio
 import logging
 import threading
 from collections import deque
+from collections.abc import Awaitable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from ferrule.core.events import CallEvent, PartialOutput, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable
+    from collections.abc import AsyncIterator, Callable, Container, Iterable
     from contextlib import AbstractContextManager
 
     from ferrule.core.call import RawCall
@@ -25,7 +27,7 @@ E = TypeVar("E")
 
 
 class Recorder(Protocol):
-    """Keeps records. `record` must not block; what it returns, if anything, is awaited before the result is given."""
+    """Keeps records. `record` must not block; if it returns an awaitable, that is awaited before the call returns."""
 
     def record(self, record: CallRecord) -> Awaitable[None] | None:
         """Take the record of a call that has ended."""
@@ -34,7 +36,7 @@ class Recorder(Protocol):
 
 @runtime_checkable
 class Watcher(Protocol):
-    """A recorder that also wants to know when a call is looked up and when its tool starts."""
+    """A recorder that is also told when a call is looked up and when its tool starts."""
 
     def looked_up(self, call: RawCall, session: Session, *, found: bool) -> None: ...
 
@@ -43,20 +45,20 @@ class Watcher(Protocol):
 
 @runtime_checkable
 class Noting(Protocol):
-    """A recorder that may have something to tell: the next result says it, and the oldest is taken away first."""
+    """A recorder with notes for the user or the model, which are added to the next result, the oldest first."""
 
     notes: deque[str]
 
 
 class Span(Protocol):
-    """One execution while it is traced."""
+    """The trace of one execution."""
 
     def result(self, value: Any) -> None:
-        """Note what the tool gave."""
+        """Note the tool's value."""
         ...
 
     def waited(self, user: float, turn: float) -> None:
-        """Note how many seconds the call waited so far: for a user's answers, and for its turn."""
+        """Note how many seconds the call has waited: for the user's answers, and for its turn."""
         ...
 
 
@@ -66,14 +68,11 @@ class Tracer(Protocol):
     def span(self, invocation: Invocation, session: Session) -> AbstractContextManager[Span]: ...
 
 
-# Hands records to whoever keeps them; one that fails or is slow harms neither the call nor the others.
-
-
 logger = logging.getLogger("ferrule.calls")
 
 
 class Recording:
-    """The recorders of a runtime, and those of them that also watch calls begin."""
+    """The recorders of a runtime. One that fails or is slow harms neither the call nor the others."""
 
     def __init__(self, recorders: Iterable[Recorder]) -> None:
         self.recorders = tuple(recorders)
@@ -83,19 +82,18 @@ class Recording:
         self.watchers = tuple(one for one in self.recorders if isinstance(one, Watcher))
         self._is_watched = any(not getattr(one, "for_debugging", False) for one in self.watchers)
         self.noting = tuple(one.notes for one in self.recorders if isinstance(one, Noting))
-        """What they have to tell besides, for one result to say."""
         self._pending: set[asyncio.Future[Any]] = set()
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody wants to know when a call begins; one who only logs it does while debug lines are logged."""
+        """Whether any watcher needs to be told. Those that only log for debugging need it only at that level."""
         return self._is_watched or logger.isEnabledFor(logging.DEBUG)
 
     def take_notes(self) -> list[str]:
         return [notes.popleft() for notes in self.noting for _ in range(len(notes))]
 
     def tell(self, what: str, *about: Any, **more: Any) -> None:
-        """Tell the watchers."""
+        """Call a method of all watchers."""
         for watcher in self.watchers:
             try:
                 getattr(watcher, what)(*about, **more)
@@ -103,7 +101,7 @@ class Recording:
                 logger.exception("%s failed on %s", type(watcher).__name__, what)
 
     def record(self, record: CallRecord) -> list[Awaitable[Any]]:
-        """Stage seven; what it returns must be settled before the result is given."""
+        """Stage seven. What it returns must be given to `settle` before the result is returned."""
         waiting: list[Awaitable[Any]] = []
         for recorder in self.recorders:
             try:
@@ -112,12 +110,12 @@ class Recording:
                 logger.exception("Call %s could not be recorded by %s", record.call_id, type(recorder).__name__)
                 waiting.append(_failed(error))
                 continue
-            if pending is not None:
+            if pending is not None and isinstance(pending, Awaitable):  # pyright: ignore[reportUnnecessaryIsInstance]
                 waiting.append(pending)
         return waiting
 
     async def settle(self, waiting: list[Awaitable[Any]], timeout: float | None = None) -> BaseException | None:
-        """Wait for recorders that take time, and give the first failure. Cancelling the wait does not cancel them."""
+        """Wait for recorders that take time, and return the first failure. Cancelling the wait does not cancel them."""
         futures = [asyncio.ensure_future(one) for one in waiting]
         for future in futures:
             self._pending.add(future)
@@ -135,23 +133,21 @@ async def _failed(error: Exception) -> None:
     raise error
 
 
-# Who watches calls while they run, and the stream of events for one set of calls (P9).
-
-
 _BACKLOG = 1000
 
 
 class Listeners:
-    """The subscribers of a runtime. One that fails is logged, and harms nobody."""
+    """The listeners of a runtime. One that fails is logged, and harms neither the call nor the others."""
 
     def __init__(self) -> None:
         self.all: tuple[Callable[[CallEvent], None], ...] = ()
 
     def subscribe(self, listener: Callable[[CallEvent], None]) -> Callable[[], None]:
-        self.all = (*self.all, listener)
+        entry = partial(listener)  # of its own, also for a listener that subscribes twice
+        self.all = (*self.all, entry)
 
         def unsubscribe() -> None:
-            self.all = tuple(one for one in self.all if one is not listener)
+            self.all = tuple(one for one in self.all if one is not entry)
 
         return unsubscribe
 
@@ -159,15 +155,15 @@ class Listeners:
         for listener in self.all:
             try:
                 listener(event)
-            except Exception:
+            except (Exception, asyncio.CancelledError):
                 logger.exception("A listener failed on %s", type(event).__name__)
 
 
 class Emitter:
-    """Takes one call's reports: at once on the loop's own thread, handed over from any other.
+    """Passes one call's reports to the listeners, on the loop's own thread.
 
-    A thread that reports faster than the loop can listen waits a little, so that memory stays flat. Once closed it
-    is deaf, so that a tool that goes on after its call is over adds nothing to what was said.
+    Another thread that reports faster than the loop can pass them on waits a little, so that memory stays bounded. Once
+    the call is over, reports of a tool that still runs are dropped.
     """
 
     __slots__ = ("_closed", "_home", "_listeners", "_loop", "_room")
@@ -188,7 +184,7 @@ class Emitter:
             try:
                 self._loop.call_soon_threadsafe(self._deliver, event)
             except RuntimeError:
-                return  # the loop is closed: nobody listens any more
+                return  # the loop is closed
 
     def _deliver(self, event: CallEvent) -> None:
         self._room.release()
@@ -200,8 +196,8 @@ class Emitter:
 
 
 class EventQueue(Generic[E]):
-    """Events on their way to a reader, of all calls or `only` of some. If it is slow, the oldest progress and partial
-    output are dropped, and the output counted.
+    """Events for a reader, of all calls or `only` of some. If the reader is slow, the oldest progress and partial
+    outputs are dropped; dropped outputs are counted.
     """
 
     def __init__(self, only: Container[str] | None = None) -> None:
@@ -245,7 +241,7 @@ class EventQueue(Generic[E]):
 
 
 async def stream(listeners: Listeners, ids: set[str], start: Callable[[], Awaitable[Any]]) -> AsyncIterator[CallEvent]:
-    """Events of the calls that `start` runs, until all are done; closing the stream stops them."""
+    """Yield the events of the calls that `start` runs, until all are done. Closing the stream stops them."""
     queue = EventQueue[CallEvent](ids)
     unsubscribe = listeners.subscribe(queue.put)
 

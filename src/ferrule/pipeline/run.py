@@ -1,4 +1,9 @@
-"""The runtime: takes a call through the seven stages, one way, and always gives exactly one result."""
+"""The runtime: takes a call through the seven stages and always gives exactly one result.
+
+`Runtime._run` is the path of a call: `_validated` (lookup, validate), then `_carry_out` (authorise, confirm, execute,
+format) between hooks if there are any, then the recorders. A `StoppedError` ends a call early, and becomes a result
+there.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import DEFAULT_LIMITS, Limits, RawCall
-from ferrule.core.context import Session, ToolContext, try_first
+from ferrule.core.context import Session, ToolContext, innermost, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, out_of_resources
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import sync_caller
@@ -23,7 +28,14 @@ from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise, undescr
 from ferrule.pipeline.cleaning import clean_exception, stopped_by
 from ferrule.pipeline.confirm import Asker, Asking, Choice, confirm, confirm_effects
 from ferrule.pipeline.execute import Executor, ToolFailed
-from ferrule.pipeline.format import ResultCache, format_stopped, format_value, unformattable, with_notes
+from ferrule.pipeline.format import (
+    WORK_IS_DONE,
+    ResultCache,
+    format_stopped,
+    format_value,
+    unformattable,
+    with_notes,
+)
 from ferrule.pipeline.hooks import Hook, Hooks
 from ferrule.pipeline.record import Emitter, Listeners, Recorder, Recording, Tracer
 from ferrule.pipeline.stages import Call, CallRecord, Verdict
@@ -43,19 +55,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.calls")
 
-_ALLOW = Verdict.ALLOW  # looking up an enum's member takes longer than the line that needs it
+# Looking up a member of an enum takes longer than the lines that use these.
+_ALLOW, _AUTHORISE, _EXECUTE, _FORMAT = Verdict.ALLOW, Stage.AUTHORISE, Stage.EXECUTE, Stage.FORMAT
 
 
 class Runtime:
-    """Tools, and everything that stands between a model and running them.
+    """Tools, and everything between a model and running them.
 
-    `tools` is a registry, a view of one, or simply tools. Without a policy, a tool that says it writes or executes
-    asks first, and the others run; without `ask`, what would ask is refused.
+    `tools` is a registry, a view of one, or simply tools. Without a policy, tools that are declared to write or execute
+    ask first, and the others run. Without `ask`, calls that would ask are refused.
 
-    `async with` starts the `mcp_servers`, written as in a `.mcp.json`, and in the end closes them and whatever the
-    calls of its session left running. A runtime without servers, shells and the like can be used without it. With
-    `own_loop`, async tools run on an event loop of their own in another thread, where one that blocks its loop can be
-    given up at its time limit. `remote` runs tools of its pools on other machines.
+    `async with` starts the `mcp_servers`, written as in a `.mcp.json`, and at the end closes them and everything that
+    the calls of its session left running. A runtime without servers, shells and the like doesn't need it. With
+    `own_loop`, async tools run on an event loop in another thread, so that one that blocks its loop can be abandoned at
+    its time limit. `remote` runs the tools of its pools on other machines.
     """
 
     def __init__(
@@ -93,7 +106,7 @@ class Runtime:
         self._executor = Executor(limits, own_loop=own_loop, remote=remote)
         self._listeners = Listeners()
         self._alone = Turns()
-        self._whole = self  # with `with_tools`: the runtime that has all tools, for the calls that tools make
+        self._whole = self  # of a view made by `with_tools`: the runtime with all tools, for calls that tools make
         self._port: CallPort | None = None
         self._approve: Callable[[Call, Effects], Coroutine[Any, Any, Approval]] | None = None
         self.hooks = Hooks(hooks)
@@ -101,7 +114,7 @@ class Runtime:
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
     async def __aenter__(self) -> Runtime:
-        """Start the MCP servers, whose tools are there from then on."""
+        """Start the MCP servers, and add their tools."""
         if self._mcp_servers:
             from ferrule.mcp_client.servers import open_into
 
@@ -110,7 +123,7 @@ class Runtime:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End the servers, and all that calls in the runtime's own session left running."""
+        """End the servers, and everything that calls in the runtime's own session left running."""
         try:
             await self.session.close()
         finally:
@@ -120,10 +133,10 @@ class Runtime:
     def with_tools(
         self, tools: ToolSource, *, ask: Asker | None = None, listener: Callable[[CallEvent], None] | None = None
     ) -> Runtime:
-        """The same runtime for a caller with other tools, as an agent's filter leaves them; it sees no others.
+        """The same runtime for a caller that has only these tools, such as an agent with a filter.
 
-        What those tools themselves call they find where they always do. `ask` and `listener` are for the calls of this
-        caller alone, and for those that their tools make: their questions do not wait for anyone else's.
+        The tools themselves may still call all others. `ask` and `listener` apply to this caller's calls and to those
+        that their tools make; their questions do not wait for other callers' questions.
         """
         view: Runtime = copy(self)
         if ask is not None or listener is not None:
@@ -134,7 +147,7 @@ class Runtime:
                 listeners = Listeners()
                 listeners.subscribe(listener)
             view._asking, view._listeners, view._whole = asking, listeners, whole
-            whole._asking, whole._listeners, whole._whole = asking, listeners, whole  # however deep they call
+            whole._asking, whole._listeners, whole._whole = asking, listeners, whole  # at any depth of nested calls
         view.tools = tools
         return view
 
@@ -145,8 +158,8 @@ class Runtime:
         approve: Callable[[Call, Effects], Coroutine[Any, Any, Approval]],
         listener: Callable[[CallEvent], None] | None = None,
     ) -> Runtime:
-        """The same runtime for one call that another machine made: `calls` is what its tool calls other tools through,
-        and `approve` decides there about what it did when it was tried.
+        """The same runtime for one call from another machine. Its tool calls other tools through `calls`, and `approve`
+        asks there whether the effects of a tried call may be kept.
         """
         view: Runtime = copy(self)
         view.policy, view._port, view._approve, view._listeners = policy, calls, approve, Listeners()
@@ -155,10 +168,10 @@ class Runtime:
         return view
 
     def for_session(self, session: Session, *, ask: Asker | None = None, limits: Limits | None = None) -> Runtime:
-        """The same tools, policy, records and hooks for a session of its own, as a server gives every client.
+        """The same tools, policy, recorders and hooks for another session, such as that of a server's client.
 
-        A question to one of them, or a tool that runs alone, holds up nobody else's calls. Where no policy was chosen,
-        a tool without a kind counts as `execute`: a client is not the program that brought it.
+        Questions to one client, and tools that run one call at a time, do not hold up the calls of others. If no policy
+        was chosen, a tool without a kind counts as `execute`, because it is not the client that provided it.
         """
         own = Runtime(
             self.tools,
@@ -184,30 +197,31 @@ class Runtime:
         timeout: float | None = None,
         parent: ToolContext | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Run one call and give its result; nothing a tool or a model does makes this raise.
+        """Run one call and return its result; nothing that a tool or a model does makes this raise.
 
-        A tool may be given in place of its name. Cancelling the task that awaits it stops the tool, records the call,
-        and raises `CancelledError` as ever.
+        `call` may be a tool instead of its name. With a `parent`, the call runs in the parent's session unless another
+        is given. Cancelling the task that awaits it stops the tool, records the call, and raises `CancelledError`.
         """
         if not isinstance(call, RawCall):
             call = RawCall(call.name if isinstance(call, Tool) else call, arguments)
         if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"A time limit is more than 0 seconds, not {timeout!r}.")
-        return self._run(Call(call, session or self.session, parent, timeout), self._validated)
+        return self._run(Call(call, session or (parent or self).session, parent, timeout), self._validated)
 
     async def _run(self, call: Call, first_stages: Callable[[Call], Invocation]) -> ToolResult:
-        """Take a call through all stages: the one place where an early exit becomes a result."""
+        """Take a call through all stages. The one place where an early exit becomes a result."""
         began = perf_counter()
         raw, session, record = call.raw, call.session, call.record
-        record.started = time()  # and not when the coroutine was made, which may wait
+        record.started = time()  # the coroutine may have been made much earlier
         if self._restrictions is not None:
-            self._restrict(session)  # it may be one that only this call was given
+            self._restrict(session)
         if self._listeners.all:
             self._listeners.emit(Pending(raw.id, raw.name, parent_id=record.parent_id))
         try:
             call.invocation = invocation = first_stages(call)
             record.repairs = invocation.repairs
             invocation.session = session
+            call.stage = _AUTHORISE
             if self.hooks.any:
                 result = await self._between_hooks(call)
             else:
@@ -220,9 +234,9 @@ class Runtime:
         except DefinitionError as error:
             result = _stop(call, undescribed(raw.name, error))
         except Exception as error:
-            trace = not out_of_resources(error)  # which the result names
+            trace = not out_of_resources(error)  # no code is at fault then, and the result says what is missing
             logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
-            result = _stop(call, _broken(raw, error, session))
+            result = _stop(call, _broken(call, error))
         if call.blocked:
             result.metadata["blocked_loop_seconds"] = round(call.blocked, 1)
         duration = perf_counter() - began
@@ -232,11 +246,11 @@ class Runtime:
         try:
             if recording.recorders and (waiting := recording.record(record)):
                 failure = await recording.settle(waiting)
-                if failure is not None:  # the call has happened; losing its result would not undo it
+                if failure is not None:  # the call has run, and its result must not be lost
                     result.metadata["unrecorded"] = clean_exception(failure, session.workspace)
             if (session.notes or (recording.noting and any(recording.noting))) and call.parent is None:
                 result = with_notes(result, [*session.take_notes(), *recording.take_notes()])
-        finally:  # whoever watches must know how it ended, even when the caller is cancelled this late
+        finally:  # even if the caller is cancelled this late
             if self._listeners.all:
                 self._listeners.emit(Done(raw.id, raw.name, result))
         return result
@@ -261,7 +275,7 @@ class Runtime:
     def build(self, call: RawCall, tool: Tool[Any] | None = None) -> Invocation:
         """Look a call up and validate it without running it; raises `StoppedError`.
 
-        `tool` is what it names, where that was looked up just now.
+        `tool` is the tool that it names, if the caller has just looked it up.
         """
         return validate(lookup(self.tools, call) if tool is None else tool, call, self.limits)
 
@@ -275,14 +289,14 @@ class Runtime:
         parent: ToolContext | None = None,
         decision: Decision | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Authorise, run, format and record what `build` returned. The record has the arguments of `call`, if the call
-        it was built from is given. `decision` is what this runtime's policy has just said about it, if it was asked.
+        """Authorise, run, format and record what `build` returned. `call` is what it was built from, for the record.
+        `decision` is what this runtime's policy has just decided about it, if it was asked.
         """
         tool = invocation.tool
         if call is None:
             arguments = tool.params.dump(invocation.params)
             call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
-        ready = Call(call, session or self.session, parent, timeout)
+        ready = Call(call, session or (parent or self).session, parent, timeout)
         ready.invocation, record = invocation, ready.record
         if decision is not None:
             ready.decided = invocation, decision
@@ -292,16 +306,16 @@ class Runtime:
     def refuse(
         self, call: RawCall, why: StoppedError, *, session: Session | None = None, parent: ToolContext | None = None
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Give a call its result without running it, on the record."""
+        """End a call without running it: return its result and record it."""
 
         def refused(call: Call) -> Invocation:
             self._looked_up(call)
             raise why
 
-        return self._run(Call(call, session or self.session, parent), refused)
+        return self._run(Call(call, session or (parent or self).session, parent), refused)
 
     def _built(self, call: Call) -> Invocation:
-        """What is left of stages one and two where `build` has gone through them."""
+        """Stages one and two of a call that `build` has taken through them."""
         if self._recording.watchers and self._recording.is_watched:
             self._recording.tell("looked_up", call.raw, call.session, found=True)
         return call.invocation
@@ -311,7 +325,7 @@ class Runtime:
         return validate(self._looked_up(call), call.raw, self.limits)
 
     def _looked_up(self, call: Call) -> Tool[Any]:
-        """Stage one, on the record."""
+        """Stage one, for the record and the watchers."""
         raw, record = call.raw, call.record
         try:
             tool = lookup(self.tools, raw)
@@ -326,19 +340,13 @@ class Runtime:
         return tool
 
     def _restrict(self, session: Session) -> None:
-        """Let a session's tools know what the policy keeps from those that go through folders or run programs."""
+        """Give a session the policy's restrictions, for its tools that walk folders or run programs."""
         if session.restrictions is None:
             session.restrictions = self._restrictions
 
     async def _end_cancelled(self, call: Call, duration: float) -> None:
-        """Record and announce a call whose caller was cancelled; a slow recorder gets a short while."""
-        raw, record = call.raw, call.record
-        stopped = StoppedError(
-            Stage.EXECUTE,
-            ErrorKind.CANCELLED,
-            joined(" ", [phrase("`{name}` did not finish.", name=raw.name), phrase("It was cancelled.")]),
-        )
-        result = _stop(call, stopped)
+        """Record and announce a call whose caller was cancelled. A slow recorder gets `Limits.grace` seconds."""
+        raw, record, result = call.raw, call.record, _stop(call, _cancelled(call))
         record.duration = _own_time(record, duration)
         try:
             if waiting := self._recording.record(record):
@@ -348,12 +356,13 @@ class Runtime:
                 self._listeners.emit(Done(raw.id, raw.name, result))
 
     async def _between_hooks(self, call: Call) -> ToolResult:
-        """Stages three to six of the call as the hooks leave it; what the record says of the input is what ran."""
+        """Stages three to six with the hooks around them. The record gets the input that the tool runs with."""
         asked = call.invocation
         words = await self.hooks.before(call, self.limits)
         invocation = call.invocation
         if invocation is not asked:
             call.record.arguments = invocation.tool.params.dump(invocation.params)
+            call.record.repairs = invocation.repairs
         return await self.hooks.after(call, await self._carry_out(call), words)
 
     async def _carry_out(self, call: Call) -> ToolResult:
@@ -361,6 +370,7 @@ class Runtime:
         if call.invocation.tool.has_ready:
             await call.invocation.ready(call.session)
         if authorise(call, self.policy) is not _ALLOW:
+            call.stage = Stage.CONFIRM
             await confirm(call, self.policy, self._asking)
         invocation, session, record = call.invocation, call.session, call.record
         tool = invocation.tool
@@ -368,7 +378,7 @@ class Runtime:
             key = self.cache.key(invocation, session)
             kept = self.cache.get(key, invocation)
             if kept is not None:
-                record.cached = True
+                record.cached, call.stage = True, _FORMAT
                 return kept
         context = None
         emitter = Emitter(self._listeners) if self._listeners.all else None
@@ -377,7 +387,7 @@ class Runtime:
         if call.parent is not None or tool.wants_context or emitter is not None or is_remote:
             context = self._context_for(call, emitter)
         call.context = context
-        call.seconds = call.timeout or tool.timeout or self.limits.timeout
+        call.seconds, call.stage = call.timeout or tool.timeout or self.limits.timeout, _EXECUTE
         if self._recording.watchers and self._recording.is_watched:
             self._recording.tell("started", invocation, session)
         try:
@@ -385,6 +395,7 @@ class Runtime:
                 value = await executor.execute(call)
             else:
                 value = await self._execute_apart(call)
+            call.stage = _FORMAT
         except ToolFailed as failed:
             logger.info("Tool %s raised (call %s)", tool.name, invocation.call_id, exc_info=failed.cause)
             raise stopped_by(tool.name, failed.cause, session.workspace, session.folders[1:]) from None
@@ -401,7 +412,7 @@ class Runtime:
             raise unformattable(tool.name, error) from error
         record.box = result.metadata.get("box")
         if result.error is not None:
-            # What was tried and then not approved was refused; it did not fail.
+            # A call that was tried and then not approved did not fail: it was refused.
             tried = record.effects is not None and result.error.kind is ErrorKind.PERMISSION
             refused = tried and record.verdict != Verdict.ALLOW and record.answer in (None, Choice.NO)
             record.outcome, record.error = result.error.kind, result.error.message
@@ -411,7 +422,7 @@ class Runtime:
         return result
 
     def _context_for(self, call: Call, emitter: Emitter | None) -> ToolContext:
-        """What the tool will know, and through which it reports."""
+        """The tool's context, through which it reports and calls other tools."""
         tool, parent = call.invocation.tool, call.parent
         lineage = parent.lineage if parent is not None else ()
         if len(lineage) >= self.limits.nesting:
@@ -437,22 +448,31 @@ class Runtime:
         return context
 
     async def _execute_apart(self, call: Call) -> Any:
-        """Run a tool inside a span, and one that is not concurrency-safe with no other call of it."""
+        """Run a tool inside a tracer's span, and one call at a time unless it is concurrency-safe."""
         tool, context, parent, record = call.invocation.tool, call.context, call.parent, call.record
         async with AsyncExitStack() as around:
-            # A tool further up that waits for this very call holds the lock already.
-            if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
-                if (caller := sync_caller.get()) is not None and tool.name in caller.tools:
-                    raise _inside_itself(tool)
-                queued, waits = perf_counter(), self._alone.is_taken(tool.name)
+            if not tool.concurrency_safe:
+                # An outer call of the same tool has its turn already. The calls made inside it take turns of their own.
+                outer = innermost(tool.name, parent)
+                turn = tool.name if outer is None else f"{tool.name} in {outer.call_id}"
+                if outer is None and (caller := sync_caller.get()) is not None and tool.name in caller.tools:
+                    said = phrase(
+                        "`{name}` was not run: it runs one call at a time, and the call that waits for this one is "
+                        "inside it.",
+                        name=tool.name,
+                    )
+                    what_helps = phrase("Make the call with `context.call_sync(...)`, which may run inside.")
+                    raise StoppedError(_EXECUTE, ErrorKind.EXECUTION, said, what_helps)
+                queued, waits = perf_counter(), self._alone.is_taken(turn)
                 try:
-                    await around.enter_async_context(self._alone.of(tool.name))
+                    await around.enter_async_context(self._alone.of(turn))
                 finally:
                     record.queued += perf_counter() - queued if waits else 0.0
             tracer = self._tracer
             span = around.enter_context(tracer.span(call.invocation, call.session)) if tracer is not None else None
             try:
                 value = await self._executor.execute(call)
+                call.stage = _FORMAT
             finally:
                 waited = record.waited + (context.waited if context is not None else 0.0)
                 if span is not None and (waited or record.queued):
@@ -472,13 +492,13 @@ class Runtime:
         given: Mapping[str, Any] | None = None,
         concurrency: int | None = None,
     ) -> list[ToolResult]:
-        """Run many calls, together where they are independent; results come in the order asked.
+        """Run many calls, in parallel where they are independent, and return their results in the order given.
 
         A call may use an earlier one's data: `{"$ref": "call_1.path"}`. One failure does not stop the others.
         """
         from ferrule.pipeline.batch import run_batch
 
-        return await run_batch(self, calls, session or self.session, parent, given or {}, concurrency)
+        return await run_batch(self, calls, session or (parent or self).session, parent, given or {}, concurrency)
 
     def batch_sync(
         self,
@@ -496,7 +516,7 @@ class Runtime:
         )
 
     def stream(self, calls: RawCall | Sequence[RawCall], *, session: Session | None = None) -> AsyncIterator[CallEvent]:
-        """Run calls and give their events as they happen; each call ends with `Done`. Leaving early stops them."""
+        """Run calls and yield their events as they happen; each call ends with `Done`. Leaving early stops them."""
         from ferrule.pipeline.record import stream
 
         listed = [calls] if isinstance(calls, RawCall) else list(calls)
@@ -506,45 +526,46 @@ class Runtime:
         return stream(self._listeners, {call.id for call in listed}, lambda: self.batch(listed, session=session))
 
     def subscribe(self, listener: Callable[[CallEvent], None]) -> Callable[[], None]:
-        """Hear of every call's events; returns what ends the subscription."""
+        """Call `listener` with the events of every call. Returns a function that ends the subscription."""
         return self._listeners.subscribe(listener)
 
     # While they run
 
     def cancel(self, call_id: str) -> bool:
-        """Stop a running call; whoever waits for it gets a `cancelled_error`. False when no such call runs."""
+        """Stop a running call, whose result is then a `cancelled_error`. False if no such call is running."""
         return self._executor.cancel(call_id)
 
     @property
     def unwanted(self) -> set[str]:
-        """Ids of calls that must not start, such as those of a batch. Whoever adds one removes it afterwards."""
+        """Ids of calls that must not start, such as those of a batch. Remove each one you add."""
         return self._executor.unwanted
 
     @property
     def abandoned(self) -> int:
-        """How many calls were given up on and have not ended yet."""
+        """How many abandoned calls have not ended yet."""
         return self._executor.abandoned
 
 
 def _own_time(record: CallRecord, whole: float) -> float:
-    """A call's time without what it waited for a user, or for its turn."""
+    """A call's time without its waits for the user and for its turn."""
     return max(0.0, whole - record.waited - record.queued)
 
 
 def _stop(call: Call, stopped: StoppedError) -> ToolResult:
-    """The result of a call that ended early, and what the record says of it."""
+    """The result of a call that ended early, also noted in its record."""
     raw, record = call.raw, call.record
     if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
         record.tool = str(record.tool)
     result = format_stopped(raw.id, raw.name if isinstance(raw.name, str) else record.tool, stopped)  # pyright: ignore[reportUnnecessaryIsInstance]
-    record.stage, record.outcome, record.error = stopped.stage, stopped.kind, stopped.message
+    record.stage, record.outcome = stopped.stage, stopped.kind
+    record.error = result.error.message if result.error is not None else None
     if stopped.details and stopped.details.get("abandoned"):
         record.abandoned = True
     return result
 
 
 def _session_for(tools: ToolSource) -> Session:
-    """A session in the folder that the tools were made for; where they were made for none, in the current one."""
+    """A session in the folder that the tools were made for, or else in the current one."""
     folders = {tool.workspace for tool in tools.tools() if tool.workspace is not None}
     if len(folders) > 1:
         named = " and ".join(sorted(map(str, folders)))
@@ -554,26 +575,29 @@ def _session_for(tools: ToolSource) -> Session:
     return Session(workspace=folders.pop()) if folders else Session()
 
 
-def _inside_itself(tool: Tool[Any]) -> StoppedError:
-    return StoppedError(
-        Stage.EXECUTE,
-        ErrorKind.EXECUTION,
-        phrase(
-            "`{name}` was not run: it runs one call at a time, and the call that waits for this one is inside it.",
-            name=tool.name,
-        ),
-        phrase("Make the call with `context.call_sync(...)`, which may run inside."),
-    )
+def _cancelled(call: Call) -> StoppedError:
+    """The early exit of a call whose caller was cancelled."""
+    name = call.raw.name
+    if call.stage is _FORMAT:
+        said, suggestion = (
+            phrase("`{name}` ran, but the call was cancelled before its result was returned.", name=name),
+            WORK_IS_DONE,
+        )
+    else:
+        said, suggestion = phrase("`{name}` did not finish.", name=name), None
+        said = joined(" ", [said, phrase("It was cancelled.")])
+    return StoppedError(call.stage, ErrorKind.CANCELLED, said, suggestion)
 
 
-def _broken(call: RawCall, error: Exception, session: Session) -> StoppedError:
-    return StoppedError(
-        Stage.AUTHORISE,
-        ErrorKind.UNKNOWN,
-        phrase(
-            "`{name}` was stopped: the program around it failed. {error}",
-            name=call.name,
-            error=clean_exception(error, session.workspace),
-        ),
-        phrase("This is not about the arguments; the same call may work later."),
-    )
+def _broken(call: Call, error: Exception) -> StoppedError:
+    """The early exit of a call that code of the program around it broke: a policy, a hook, an asker, a tracer."""
+    name, why = call.raw.name, clean_exception(error, call.session.workspace)
+    if call.stage is _FORMAT:
+        said, suggestion = (
+            phrase("`{name}` ran, but the program around it failed. {error}", name=name, error=why),
+            WORK_IS_DONE,
+        )
+    else:
+        said = phrase("`{name}` was stopped: the program around it failed. {error}", name=name, error=why)
+        suggestion = phrase("This is not about the arguments; the same call may work later.")
+    return StoppedError(call.stage, ErrorKind.UNKNOWN, said, suggestion)

@@ -1,4 +1,4 @@
-"""What the stages of a call hand on to each other: the call, the decision about it, and the record of it."""
+"""What the stages of a call pass on: the call itself, the decision about it, and its record."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
+from ferrule.core.errors import Stage
+
 if TYPE_CHECKING:
     from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session, ToolContext
     from ferrule.core.tool import Invocation
+
+
+_LOOKUP = Stage.LOOKUP  # an enum's member takes long to look up
 
 
 class Verdict(StrEnum):
@@ -28,24 +33,24 @@ class Decision:
     reason: str
     rule: str | None = None
     tentative: bool = False
-    """Of an `allow`: the call may only be tried, with its effects held back until they are approved."""
+    """With `allow`: the call may only be tried, with its effects held back until they are approved."""
     tried: Literal["", "first", "approved"] = ""
-    """Of an `ask`: whether the call is tried with its effects held back, and asks about those. Either `first`, in place
+    """With `ask`: whether the call is tried with its effects held back, and asks about those. Either `first`, in place
     of a question that would only say the same in advance, or once this question is `approved`."""
     warning: str = ""
-    """Of an `ask`: what the user should know besides the reason; a whole sentence."""
+    """With `ask`: what the user should know besides the reason; a whole sentence."""
 
 
 @dataclass(slots=True)
 class CallRecord:
     """What happened to one call.
 
-    `arguments` is what came in, untouched; whoever stores or shows it redacts it first. `verdict` is `allow`,
-    `ask` or `deny`, or empty when the call never got that far. `stage` is where the call ended (`record` when it
-    went all the way) and `outcome` is `success` or an error type such as `timeout_error`.
+    `arguments` is what came in, or what a hook replaced it with; redact it before you store or show it. `verdict` is
+    `allow`, `ask` or `deny`, or empty when the call never got that far. `stage` is where the call ended (`record` when
+    it went all the way) and `outcome` is `success` or an error type such as `timeout_error`.
 
-    `duration` is the call's own time in seconds. What it waited for a user's answer, to a confirmation or to a question
-    of its tool, is `waited`, and what it waited for its turn, where its tool runs one call at a time, is `queued`.
+    `duration` is the call's own time in seconds. Not included are `waited`, for the user's answers to a confirmation or
+    to questions of the tool, and `queued`, for its turn where the tool runs one call at a time.
     """
 
     call_id: str
@@ -65,9 +70,9 @@ class CallRecord:
     rule: str | None = None
     answer: str | None = None
     box: str | None = None
-    """How a command ran: `look` with its effects held back, `work` for real; None for what is no command."""
+    """The box that a command ran in: `look` with its effects held back, `work` for real. None for other tools."""
     effects: dict[str, Any] | None = None
-    """What a tried call would have changed, whether or not it was approved (`Effects.as_data`)."""
+    """What a tried call would change, whether or not it was approved (`Effects.as_data`)."""
     stage: str = "record"
     outcome: str = "success"
     error: str | None = None
@@ -78,27 +83,29 @@ class CallRecord:
 
 
 class Call:
-    """One call on its way through the stages. Each stage reads what those before it have found, and adds its own.
+    """One call on its way through the stages. Each stage reads what the ones before it have added.
 
-    What came in (`raw`, `session`, `parent`, `timeout`) and the `record` are there from the beginning; `invocation`
-    from stage two on, `decision` from stage three on, and `context` and `seconds` when the tool is about to run.
+    `raw`, `session`, `parent`, `timeout` and `record` are there from the start; `invocation` from stage two on,
+    `decision` from stage three on, and `context` and `seconds` when the tool is about to run.
     """
 
     __slots__ = (
         "blocked", "context", "decided", "decision", "invocation", "parent", "raw", "record", "seconds", "session",
-        "timeout",
+        "stage", "timeout",
     )  # fmt: skip
 
     invocation: Invocation
     decision: Decision
     decided: tuple[Invocation, Decision] | None
-    """What was decided about it before it came to stage three. It counts for this very invocation and for no other."""
+    """A decision that was made before stage three. It is valid for that invocation only: a hook may replace it."""
     context: ToolContext | None
-    """What the tool is given; None where nothing needs one."""
+    """What the tool is given; None if nothing needs it."""
     seconds: float
     """How long the tool may run."""
+    stage: Stage
+    """The stage it is in: what its record says if it ends here. From `format` on, the tool has run."""
     blocked: float
-    """For how many seconds the tool blocked its event loop, if that is worth a word."""
+    """How many seconds the tool blocked its event loop, if that is worth noting."""
 
     def __init__(
         self, raw: RawCall, session: Session, parent: ToolContext | None = None, timeout: float | None = None
@@ -107,6 +114,7 @@ class Call:
         self.session = session
         self.parent = parent
         self.timeout = timeout
+        self.stage = _LOOKUP
         self.blocked = 0.0
         self.decided = None
         self.record = CallRecord(

@@ -1,16 +1,18 @@
-"""Collects what a streaming tool yields: each piece is shown at once, and the whole stays bounded.
+"""Collects what a streaming tool yields. Each piece is shown at once, and the whole stays bounded.
 
-What is not a generator but can be read only once, such as `map(…)` or an open file, is read here too, into a list, also
-inside a dict or a list: its data would be gone when somebody looks, and one without an end would defeat the time limit.
+Any other iterator in a result, such as `map(…)` or an open file, is read into a list here. It could be read only once
+later, and an endless one would then escape the time limit.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from types import GeneratorType, NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.result import Output
+from ferrule.pipeline.threads import Abandoned
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -23,14 +25,14 @@ _SCALARS = frozenset({str, int, float, bool, NoneType})
 _HOLDERS = frozenset({dict, list, tuple})
 _LOOKED_AT = 16
 _FINISHED = _SCALARS | _HOLDERS
-"""Most results by far; nothing is left to do for them but to look into the last three."""
+"""The types of nearly all results. Only the holders need a look inside."""
 
 
 class Collected:
     """The pieces of one stream. Text keeps its head and its tail, other items the first so many."""
 
     def __init__(self, limits: Limits, most: int | None = None, empty: Callable[[], Any] = str) -> None:
-        # Room for the note that says what was left out, or the whole would be cut a second time.
+        # Leaves room for the note about what was left out, so that the text is not cut a second time.
         self._half = max(0, (most or limits.result_chars) - _NOTE) // 2
         self._most_chars = 4 * self._half + _NOTE
         self._most_items = limits.stream_items
@@ -43,7 +45,7 @@ class Collected:
         self.final: Output | None = None
 
     def keep_apart(self) -> None:
-        """Make a list of the pieces, also of text."""
+        """Collect a list, even if every piece is text."""
         self._only_text = False
 
     def add(self, piece: Any) -> None:
@@ -74,7 +76,7 @@ class Collected:
         self._chars = len(text)
 
     def result(self) -> Any:
-        """The last `Output` if there was one, else the joined text, else the list of items."""
+        """The last `Output` if there was one, else the joined text or the list of items."""
         if self.final is not None:
             return self.final
         if self._only_text and not self._items:
@@ -96,7 +98,7 @@ class Collected:
 
 
 async def drain(pieces: AsyncIterator[Any], show: Callable[[Any], None], collected: Collected) -> Any:
-    """Take an async generator to its end, giving the loop a turn now and then so that time limits hold."""
+    """Read an async generator to its end. The loop gets a turn now and then, so that time limits work."""
     from asyncio import sleep
 
     count = 0
@@ -108,7 +110,7 @@ async def drain(pieces: AsyncIterator[Any], show: Callable[[Any], None], collect
             count += 1
             if count % _PIECES_PER_TURN == 0:
                 await sleep(0)
-    finally:  # cut short, it cleans up now and not when it is collected
+    finally:  # it must clean up now, and not when it is garbage collected
         if (close := getattr(pieces, "aclose", None)) is not None:
             await close()
     return collected.result()
@@ -117,12 +119,14 @@ async def drain(pieces: AsyncIterator[Any], show: Callable[[Any], None], collect
 def drain_sync(
     pieces: Iterator[Any], show: Callable[[Any], None], collected: Collected, is_over: Callable[[], bool]
 ) -> Any:
-    """Take a sync generator to its end, in the thread that runs it; or leave it once nobody waits any more."""
+    """Read a sync generator to its end, in the thread that runs it. Stop at the next piece once its call is over."""
     if not is_generator(pieces):
         collected.keep_apart()
     for piece in pieces:
         if is_over():
-            break
+            if isinstance(pieces, GeneratorType):
+                pieces.close()
+            raise Abandoned
         if not isinstance(piece, Output):
             show(piece)
         collected.add(piece)
@@ -134,13 +138,13 @@ def is_generator(value: object) -> bool:
 
 
 def is_iterator(value: object) -> bool:
-    """Whether it can be read once only."""
+    """Whether it can be read only once."""
     kind = type(value)
     return kind not in _FINISHED and hasattr(kind, "__next__")
 
 
 def is_unfinished(value: object) -> bool:
-    """Whether a function handed on a coroutine, another awaitable, or something to be read, instead of a result."""
+    """Whether a function returned an awaitable or an iterator instead of a result."""
     kind = type(value)
     return kind not in _FINISHED and (
         hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__anext__")
@@ -148,12 +152,16 @@ def is_unfinished(value: object) -> bool:
 
 
 def settled(value: Any) -> Any:
-    """The same with all that can be read once only, inside dicts and lists, as a list."""
-    return _read_out(value, {}) if type(value) in _HOLDERS and _holds_iterator(value) else value
+    """The same value with every iterator inside its dicts and lists read into a list."""
+    if type(value) in _HOLDERS and _holds_iterator(value):
+        return _read_out(value, {})
+    if type(value) is Output and _holds_iterator((value.data,)):  # pyright: ignore[reportUnknownMemberType]
+        return replace(value, data=_read_out(value.data, {}))
+    return value
 
 
 def _holds_iterator(value: Any, deepest: int = 2) -> bool:
-    """Looks at the first items alone, and not deep: one row is like the other, and a long result costs no more."""
+    """Looks at the first items only, and not deep, so that long results cost no more: their rows are alike."""
     items: Iterable[object] = cast("Any", value).values() if type(value) is dict else value
     first: Iterable[object] = items if len(cast("Any", value)) <= _LOOKED_AT else islice(items, _LOOKED_AT)
     for item in first:
@@ -169,8 +177,8 @@ def _holds_iterator(value: Any, deepest: int = 2) -> bool:
 
 
 def _read_out(value: object, known: dict[int, tuple[Any, Any]]) -> Any:
-    """A copy. `known` has the copies made, for a value may hold itself, and what they are of, so that each id is one's
-    own.
+    """A copy without iterators. `known` maps the id of each original to it and its copy: a value may hold itself, and
+    the original must live for its id to stay unique.
     """
     kind = type(value)
     if kind in _SCALARS or not (kind in _HOLDERS or hasattr(kind, "__next__")):
@@ -189,7 +197,7 @@ def _read_out(value: object, known: dict[int, tuple[Any, Any]]) -> Any:
 
 
 async def finish(value: Any, show: Callable[[Any], None], collected: Collected) -> Any:
-    """Await and drain what was handed on until there is a result."""
+    """Await or read what a function returned until there is a result."""
     while is_unfinished(value):
         if is_iterator(value):
             if not is_generator(value):

@@ -1,4 +1,4 @@
-"""Threads for sync tools: cheap to hand work to, replaced when a tool hangs, never in the way of exit."""
+"""A pool of threads for sync tools. A thread whose tool hangs is replaced, and none keeps the program from exiting."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Abandoned(BaseException):
 
 
 class TooManyStuck(RuntimeError):  # noqa: N818
-    """So many abandoned calls still hang that no further one is taken."""
+    """So many abandoned calls still hang that further calls are refused."""
 
 
 def interrupt(thread: int) -> None:
-    """Raise `Abandoned` in a thread at its next Python instruction; a blocking system call has to return first."""
+    """Raise `Abandoned` in a thread at its next Python instruction. A blocking system call must return first."""
     import ctypes
 
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Abandoned))
@@ -46,44 +46,53 @@ def interrupt(thread: int) -> None:
 
 @contextmanager
 def seen_through() -> Generator[None]:
-    """Put off the interruption of a sync tool until it leaves this block.
+    """Delay the interruption of a sync tool until it leaves this block.
 
-    For work that must not be torn apart, such as changing a file: an exception at an arbitrary instruction may come
-    between taking a lock and noting that it was taken, and then the lock is never released.
+    For work that must complete or not start, such as changing a file. An exception at an arbitrary instruction could
+    come between taking a lock and the `try` that releases it.
     """
     job: Job | None = getattr(_here, "job", None)
-    if job is None or job.seen_through:
+    if job is None or job.protected:
         yield
         return
-    _see_through(job, _here.pool, until_left=True)
+    _protect(job, _here.pool, until_left=True)
     try:
         yield
     finally:
-        _see_through(job, _here.pool, until_left=False)
+        _protect(job, _here.pool, until_left=False)
 
 
-def _see_through(job: Job, pool: WorkerPool, *, until_left: bool) -> None:
+def _protect(job: Job, pool: WorkerPool, *, until_left: bool) -> None:
+    """Switch the protection of a job on or off; raises `Abandoned` if the job was abandoned meanwhile."""
     with pool.lock:
-        job.seen_through = until_left and not job.abandoned
+        job.protected = until_left and not job.abandoned
         if job.abandoned:
             raise Abandoned
 
 
 @contextmanager
-def lent() -> Generator[None]:
-    """Free a sync tool's place in its pool while the tool waits for another call: a pool full of tools that wait for
-    tools would wait forever.
+def place_released() -> Generator[Callable[[], bool]]:
+    """Release a sync tool's place in its pool while the tool waits for another call: a pool full of tools that wait for
+    tools would deadlock. Gives a function that says whether the tool was abandoned; it is interrupted when it leaves.
     """
     job: Job | None = getattr(_here, "job", None)
     if job is None:
-        yield
+        yield lambda: False
         return
     pool: WorkerPool = _here.pool
-    pool.lend(job)
-    try:
-        yield
-    finally:
-        pool.take_back(job)
+    with seen_through():
+        with pool.lock:
+            if not job.abandoned:
+                job.released = True
+                pool.threads -= 1
+                pool.start_worker()
+        try:
+            yield lambda: job.abandoned
+        finally:
+            with pool.lock:  # it works on at once, so there may be more threads than places for a moment
+                if job.released and not job.abandoned:
+                    pool.threads += 1
+                job.released = False
 
 
 def _nothing(*_: object) -> None:
@@ -94,7 +103,7 @@ class Job:
     """One function to run in a thread, and the event loop that waits for its outcome."""
 
     __slots__ = (
-        "_context", "_function", "abandoned", "finished", "inbox", "left", "lent", "seconds", "seen_through", "settle",
+        "_context", "_function", "abandoned", "finished", "inbox", "left", "protected", "released", "seconds", "settle",
         "thread",
     )  # fmt: skip
 
@@ -109,47 +118,47 @@ class Job:
         self.finished = False
         self.abandoned = False
         self.left = False
-        self.lent = False
-        self.seen_through = False
+        self.released = False
+        self.protected = False
 
     def work(self) -> Outcome:
         began = perf_counter()
         try:
             return True, self._context.run(self._function)
-        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
+        except BaseException as error:  # noqa: BLE001 - anything that a tool raises is its outcome
             return False, error
         finally:
             self.seconds = perf_counter() - began
 
-    def let_go(self) -> None:
-        """Keep nothing of a call that is over: it knows its job, and would stay until the next collection."""
+    def clear(self) -> None:
+        """Break the reference cycle with the call, so that it is freed without a garbage collection."""
         self._function = self.settle = _nothing
 
 
 class WorkerPool:
-    """Daemon threads that take jobs from one queue. An abandoned job keeps its thread, and another takes its place.
+    """Daemon threads that take jobs from one queue. An abandoned job keeps its thread, and a new thread replaces it.
 
-    To wake a thread costs more than most tools do, so one is woken at a time: a thread that takes a job has the next
-    one come if more jobs wait. While jobs are quick, the first thread is done with all of them before the second gets
-    the interpreter's lock, and the loop hears of their outcomes at once. As soon as a job blocks, the second thread
-    goes on with those behind it, and wakes the loop for those before it.
+    Waking a thread costs more than most tools do, so threads are woken one at a time: a thread that takes a job wakes
+    the next one if more jobs wait. While jobs are quick, the first thread finishes all of them before the second gets
+    the interpreter's lock, and wakes the event loop once for all outcomes. If a job blocks, the second thread takes the
+    jobs behind it, and wakes the loop for the outcomes before it.
     """
 
     def __init__(self, size: int, stuck_limit: int) -> None:
         self._size = size
         self._stuck_limit = stuck_limit
-        self.start_afresh()
+        self.reset()
         _pools.add(self)
 
-    def start_afresh(self) -> None:
-        """Begin without threads: after a fork, those of the parent process are not here."""
+    def reset(self) -> None:
+        """Start without threads, also after a fork, which does not copy them."""
         self.lock = threading.Lock()
         self._jobs: deque[Job] = deque()
         self._bell: SimpleQueue[None] = SimpleQueue()  # an entry for each thread that is woken
         self._idle = 0  # threads that wait for the bell
-        self._coming = False  # whether a thread was woken or started and has not looked at the queue yet
-        self._held_back: list[LoopInbox] = []  # with outcomes that their loops were not woken for
-        self._threads = 0
+        self._coming = False  # whether a thread was woken or started, and has not looked at the queue yet
+        self._unwoken: list[LoopInbox] = []  # inboxes with outcomes that their loops have not been woken for
+        self.threads = 0
         self.stuck = 0
         """Abandoned jobs that have not returned yet."""
 
@@ -159,91 +168,77 @@ class WorkerPool:
             raise TooManyStuck(phrase("{count} abandoned calls of sync tools still hang", count=self.stuck))
         with self.lock:
             self._jobs.append(job)
-            self._have_one_come()
-            if not self._threads:
+            self.start_worker()
+            if not self.threads:
                 self._jobs.pop()
-                raise RuntimeError("The system does not start another thread.")
+                raise RuntimeError("The system cannot start another thread.")
 
     def abandon(self, job: Job) -> bool:
-        """Leave a job behind: interrupt it, and never wait for it. False if it had finished, or never began."""
+        """Interrupt a job, and never wait for it. False if it had finished, or never began."""
         with self.lock:
             if job.finished:
                 return False
             job.abandoned = True
             if job.thread is None:
-                return False  # now it never will
-            if not job.lent:
-                self._threads -= 1
+                return False  # and never will
+            if not job.released:
+                self.threads -= 1
             self.stuck += 1
-            if not job.seen_through:
+            if not job.protected:
                 interrupt(job.thread)
-            self._have_one_come()
+            self.start_worker()
         return True
 
-    def lend(self, job: Job) -> None:
-        with self.lock:
-            if not job.abandoned:
-                job.lent = True
-                self._threads -= 1
-                self._have_one_come()
-
-    def take_back(self, job: Job) -> None:
-        """There may be more threads than places for a moment, because this one works on at once."""
-        with self.lock:
-            if job.lent and not job.abandoned:
-                self._threads += 1
-            job.lent = False
-
-    def _have_one_come(self) -> None:
-        """Wake or start a thread if jobs wait and none is on its way. If the system gives none, the jobs wait for the
-        threads there are. The lock is held.
+    def start_worker(self) -> None:
+        """Wake or start a thread if jobs wait and none is on its way. If the system cannot start one, the jobs wait for
+        the threads there are. The caller holds the lock.
         """
         if self._coming or not self._jobs:
             return
         if self._idle:
             self._idle -= 1
             self._bell.put(None)
-        elif self._threads < self._size:
+        elif self.threads < self._size:
             try:
                 threading.Thread(target=self._serve, name="ferrule-tool", daemon=True).start()
             except RuntimeError:
                 return
-            self._threads += 1
+            self.threads += 1
         else:
             return
         self._coming = True
 
     def _serve(self) -> None:
         job: Job | None = None
-        comes, rests = True, False
+        coming, resting = True, False  # as the thread that `_coming` means, and about to wait for the bell
         _here.pool, me = self, threading.get_ident()
         try:
             while True:
-                if rests:
+                if resting:
                     if not self._rest():
                         return
-                    comes = True
+                    coming = True
                 with self.lock:
-                    if comes:
+                    if coming:
                         self._coming = False
                     job = self._take()
-                    rests = job is None
+                    resting = job is None
                     if job is not None:
                         job.thread = me
-                        self._have_one_come()
+                        self.start_worker()
                     else:
                         self._idle += 1
-                    held_back = self._held_back if comes or rests else ()
-                    if held_back:
-                        self._held_back = []
+                    unwoken = self._unwoken if coming or resting else ()
+                    if unwoken:
+                        self._unwoken = []
                         if job is not None:
-                            job.seen_through = True
-                for inbox in held_back:
+                            job.protected = True
+                for inbox in unwoken:
                     inbox.wake()
                 if job is None:
                     continue
-                if held_back:
-                    _see_through(job, self, until_left=False)
+                if unwoken:
+                    _protect(job, self, until_left=False)
                 _here.job = job
                 outcome = job.work()
                 with self.lock:
@@ -251,24 +246,24 @@ class WorkerPool:
                     _here.job = None
                     if job.abandoned:
                         return
-                    rests = not self._jobs and not self._held_back
-                    comes = rests or not self._coming  # if another thread comes, it wakes the loop
-                    if rests:
+                    resting = not self._jobs and not self._unwoken
+                    coming = resting or not self._coming  # if another thread is coming, that one wakes the loop
+                    if resting:
                         self._idle += 1
-                    elif comes:
-                        self._coming = True  # this one looks next
+                    elif coming:
+                        self._coming = True
                     else:
-                        self._held_back.append(job.inbox)
-                job.inbox.post(job.settle, outcome, wake=comes)  # nothing interrupts this: no job is this thread's
-                job.let_go()
-                job = outcome = None  # a thread that rests must not keep what the last tool used
+                        self._unwoken.append(job.inbox)
+                job.inbox.post(job.settle, outcome, wake=coming)  # cannot be interrupted: this thread has no job now
+                job.clear()
+                job = outcome = None  # an idle thread must not keep what the last tool used
         except Abandoned:
-            return  # it arrived after the tool itself had returned
+            return  # it arrived after the tool had returned
         finally:
             if job is not None and job.abandoned and job.thread is not None:
                 try:
                     self._leave(job)
-                except Abandoned:  # it may arrive as late as here, and comes only once
+                except Abandoned:  # it may arrive as late as here, but only once
                     self._leave(job)
 
     def _take(self) -> Job | None:
@@ -280,7 +275,7 @@ class WorkerPool:
         return None
 
     def _rest(self) -> bool:
-        """Wait for the bell; False when this thread is not needed any more."""
+        """Wait for the bell; False if this thread is no longer needed."""
         while True:
             try:
                 self._bell.get(timeout=_IDLE_SECONDS)
@@ -288,12 +283,13 @@ class WorkerPool:
                 with self.lock:
                     if self._idle:
                         self._idle -= 1
-                        self._threads -= 1
+                        self.threads -= 1
                         return False
             else:
                 return True
 
     def _leave(self, job: Job) -> None:
+        """Count an abandoned job as ended, once."""
         with self.lock:
             if not job.left:
                 job.left = True
@@ -301,17 +297,10 @@ class WorkerPool:
 
 
 _pools: WeakSet[WorkerPool] = WeakSet()
-
-
-def _start_all_afresh() -> None:
-    for pool in list(_pools):
-        pool.start_afresh()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_all_afresh)
+    os.register_at_fork(after_in_child=lambda: [pool.reset() for pool in list(_pools)])
 
 
 def awaits_call(frame: FrameType) -> bool:
-    """Whether a thread that is here belongs to a pool and has nothing to run."""
+    """Whether a thread at this frame belongs to a pool and is idle."""
     return frame.f_code is WorkerPool._rest.__code__  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

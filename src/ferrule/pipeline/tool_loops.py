@@ -1,9 +1,8 @@
-"""The event loop that async tools run on, in a thread of its own, and the one for programs that have no loop.
+"""Event loops in threads of their own: one for async tools, and one for programs without a loop (`run_sync`).
 
-An async tool that blocks its event loop stops everything else on it. A program that serves others therefore runs tools
-on another loop than its own: whatever a tool does, the program can abandon it and answer. All tools share one loop,
-because a lock or a client belongs to the loop that it was first used on. While that loop does not answer, a fresh one
-takes its place, as a fresh thread takes that of a sync tool that hangs.
+An async tool that blocks its event loop stops everything else on it. A server therefore runs tools on another loop than
+its own, so that it can abandon any tool and answer. All tools share one loop, because a lock or a client belongs to the
+loop that it was first used on. While that loop is blocked, new calls start on another one.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import logging
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -29,7 +28,7 @@ from ferrule.core.loops import (
     wait_for,
 )
 from ferrule.pipeline.loop_watch import inside, watch_of
-from ferrule.pipeline.threads import Abandoned, Job, TooManyStuck, WorkerPool, lent
+from ferrule.pipeline.threads import Abandoned, Job, TooManyStuck, WorkerPool, place_released
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -42,16 +41,16 @@ T = TypeVar("T")
 logger = logging.getLogger("ferrule.calls")
 
 PATIENCE = 2.0
-"""Seconds that calls wait for a blocked loop before they start on a fresh one. Moving at once would break what belongs
-to the first loop after every hiccup.
+"""Seconds that calls wait for a blocked loop before they start on another. Locks and clients that belong to the first
+loop do not work there, so a hiccup must not be enough.
 """
 _MOST_LOOPS = 32
-"""Blocked loops that are left behind before further calls are refused, as `Limits.stuck_threads` says of threads."""
+"""Loops that may be blocked before further calls are refused, like `Limits.stuck_threads` for threads."""
 _SECONDS_TO_END = 1.0
 
 
 class LoopThread:
-    """An event loop that runs until the program ends, in a thread that never keeps it from ending."""
+    """An event loop that runs until the program ends, in a daemon thread."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -68,18 +67,18 @@ class LoopThread:
     def _serve(self) -> None:
         while not self._over:
             try:
-                self.loop.run_forever()  # also ends when a tool calls `loop.stop()`, which is not for it to decide
-            except BaseException as error:  # noqa: BLE001 - what a task of a tool raises must not end all others
-                if not isinstance(error, Abandoned):  # it was meant for a tool that has just ended by itself
+                self.loop.run_forever()  # returns when a tool calls `loop.stop()`, but other calls still need the loop
+            except BaseException as error:  # noqa: BLE001 - SystemExit in one tool's task must not end the others
+                if not isinstance(error, Abandoned):  # that one came too late for its tool
                     logger.warning("A task that a tool started raised %s", type(error).__name__)
 
     def end(self) -> None:
-        """At the end of the program: cancel what still runs here, and give it a moment to clean up."""
+        """At the end of the program: cancel what still runs, and give it a moment to clean up."""
         if self.watch.silent:
             return
         try:
             Posted(_cancel_all(), self.loop).ended.result(_SECONDS_TO_END)
-        except Exception as error:  # raised by a tool's own clean-up, and there is no time left to wait for it
+        except Exception as error:  # a tool's clean-up failed or takes too long
             logger.debug("Calls did not end with the program", exc_info=error)
         self._over = True
         with suppress(RuntimeError):
@@ -99,7 +98,7 @@ async def _cancel_all() -> None:
 
 
 class _TaskWithContext(asyncio.Task[Any]):
-    """Lets the watch see for which call a task runs; from Python 3.12 on every task has `get_context`."""
+    """Has `get_context`, from which the watch tells which call a task belongs to. Python 3.12 has it in every task."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> None:
         self._context = options["context"] = options.get("context") or copy_context()
@@ -110,7 +109,7 @@ class _TaskWithContext(asyncio.Task[Any]):
 
 
 class _DaemonThreads(ThreadPoolExecutor):
-    """What `asyncio.to_thread` uses on these loops. Python would wait for its own threads when the program ends."""
+    """Runs what `asyncio.to_thread` is given on these loops. At exit Python would wait for its own executor."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, size: int = 64) -> None:
         super().__init__(1)
@@ -125,7 +124,7 @@ class _DaemonThreads(ThreadPoolExecutor):
                 return
             try:
                 future.set_result(fn(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - whatever it raised is for the code that waits
+            except BaseException as error:  # noqa: BLE001 - for the code that waits
                 future.set_exception(error)
 
         self._pool.submit(Job(work, self._inbox, lambda _outcome: None))
@@ -133,25 +132,23 @@ class _DaemonThreads(ThreadPoolExecutor):
 
 
 class WaitingForLoop(Protocol):
-    """A call for the tools' loop."""
+    """A call that waits to start on one of the tools' loops."""
 
     def put(self, place: LoopThread) -> None:
-        """Start there, and nowhere else, unless it has started already."""
+        """Start on this loop instead of any earlier one, unless it has started."""
         ...
 
 
 class ToolLoops:
-    """The loop that a program's async tools run on. While it is blocked, a fresh one takes its place."""
+    """The loops that async tools run on: one, and others for as long as it is blocked."""
 
     def __init__(self) -> None:
-        self.start_afresh()
+        self.reset()
 
-    def start_afresh(self) -> list[LoopThread]:
-        """Begin without loops; returns those there were."""
-        before = getattr(self, "_places", [])
+    def reset(self) -> None:
+        """Start without loops, also after a fork, which does not copy their threads."""
         self._lock = threading.Lock()
         self._places: list[LoopThread] = []
-        return before
 
     def places(self) -> list[LoopThread]:
         with self._lock:
@@ -173,14 +170,14 @@ class ToolLoops:
         call.put(place)
 
     def _move_queue_of(self, place: LoopThread) -> None:
-        """Have what has not started on a blocked loop start on another."""
+        """Start the calls that wait for a blocked loop on another one."""
         if place.watch.silent >= PATIENCE:
             with suppress(TooManyStuck):
                 for call in list(place.queue):
                     self.submit(call)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Await something that is not a call, such as a plugin's start, on the first of the tools' loops."""
+        """Await something other than a call, such as a plugin's start, on the first of the tools' loops."""
 
         async def there() -> T:
             return await work()
@@ -196,15 +193,15 @@ class ToolLoops:
 
 
 tool_loops = ToolLoops()
-"""Those of this process. They belong to no runtime, because what tools keep in their modules does not either."""
-_sync: list[LoopThread] = []
+"""Shared by all runtimes of the process, like the locks and clients that tools keep in their modules."""
+_sync: list[LoopThread] = []  # the loop for sync calls, once there is one
 _lock = threading.Lock()
-_of_the_parent: list[LoopThread] = []
+_before_fork: list[LoopThread] = []  # kept, because closing the parent's loops here could disturb them there
 _ending = threading.Event()
 
 
 def sync_loop() -> asyncio.AbstractEventLoop:
-    """The loop for calls that `run_sync` and the like make; started at first use."""
+    """The loop for `run_sync` and the like, started at first use."""
     with _lock:
         if not _sync:
             _sync.append(LoopThread("ferrule-sync"))
@@ -213,8 +210,8 @@ def sync_loop() -> asyncio.AbstractEventLoop:
 
 
 def run_and_wait(start: Callable[[], Coroutine[Any, Any, T]], name: str, parent: ToolContext | None = None) -> T:
-    """Run a coroutine on another thread's loop and block until it has ended: on the loop of the call that waits for it,
-    or else on the one for sync calls.
+    """Run a coroutine on another thread's loop and block until it has ended: on the loop of the call that makes it, or
+    else on the one for sync calls. If that call is cancelled, so is the coroutine.
     """
     here, found = running_loop(), inside.get()
     if here is not None and (found is not None or parent is not None):
@@ -224,22 +221,23 @@ def run_and_wait(start: Callable[[], Coroutine[Any, Any, T]], name: str, parent:
         )
     if here is not None and any(one.loop is here for one in (*_sync, *tool_loops.places())):
         raise RuntimeError(f"`{name}` would block Ferrule's own event loop. Write `await runtime.run(...)` instead.")
-    with lent():
+    with place_released() as is_abandoned:
+        around = parent or (found[1] if found is not None else None)
         if parent is not None:
             posted = Posted(start(), parent.loop or sync_loop())
-            with parent.cancellation.telling(posted.cancel):
-                return wait_for(posted)
-        tools: tuple[str, ...] = ()
-        if found is not None:
-            invocation, around = found
-            tools = around.lineage if around is not None else (invocation.tool.name,)
-        before, context = sync_caller.get() or SyncCaller(), copy_context()
-        context.run(sync_caller.set, SyncCaller((*before.tools, *tools), here or before.loop))
+        else:
+            tools: tuple[str, ...] = ()
+            if found is not None:
+                tools = around.lineage if around is not None else (found[0].tool.name,)
+            before, context = sync_caller.get() or SyncCaller(), copy_context()
+            context.run(sync_caller.set, SyncCaller((*before.tools, *tools), here or before.loop))
+            posted = context.run(lambda: Posted(start(), sync_loop()))
         try:
-            return wait_for(context.run(lambda: Posted(start(), sync_loop())))
+            with around.cancellation.telling(posted.cancel) if around is not None else nullcontext():
+                return wait_for(posted, is_abandoned)
         except asyncio.CancelledError:
-            if _ending.is_set():  # the program ends, and this thread with it: nothing may be printed about that
-                raise SystemExit from None
+            if _ending.is_set():
+                raise SystemExit from None  # ends this thread without a traceback
             raise
 
 
@@ -250,14 +248,14 @@ def _end() -> None:
         place.end()
 
 
-def _start_afresh() -> None:
-    """After a fork: the threads are not here, and the loops are the parent's. They are kept, so that none is closed."""
+def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()
-    _of_the_parent.extend((*_sync, *tool_loops.start_afresh()))
+    _before_fork.extend((*_sync, *tool_loops._places))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    tool_loops.reset()
     _sync.clear()
     loops_for_sync.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_afresh)
+    os.register_at_fork(after_in_child=_after_fork)

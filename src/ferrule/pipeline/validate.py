@@ -1,4 +1,4 @@
-"""Stages one and two: which tool is meant, and its arguments, checked straight from their JSON text. Both are pure."""
+"""Stages one and two, both pure: look up the tool, and validate the arguments straight from their JSON text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:
-    """The tool a call names; an unknown name is answered with the nearest known ones."""
+    """The tool that a call names. For an unknown name, the error suggests the nearest ones."""
     if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
         raise _unknown(source, call.name)
     entry = source.entry(call.name, call.version)
@@ -88,24 +88,24 @@ def _quoted(name: Any) -> str:
     return f"`{name}`" if isinstance(name, str) and len(name) <= 80 and one_line(name) == name else show(name)
 
 
-# What JSON parsers let pass and a tool must not see: doubled keys, deep nesting, endless numbers.
+# What JSON parsers accept and a tool must not get: duplicate keys, deep nesting, endless numbers.
 
 
 _DIGITS = "0123456789"
 _DIGIT = re.compile("[0-9]")
 _HUGE = (re.compile(r"e\+?[0-9]{3}"), re.compile(r"E\+?[0-9]{3}"))
-"""An exponent of three digits: it may mean more than a float can hold. One pattern with a choice is half as fast."""
+"""An exponent that may be more than a float can hold. Two patterns are twice as fast as one with a choice."""
 
 
 def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, duplicates: bool) -> None:
     """Raise `InvalidParamsError` for text outside the limits.
 
-    Counting characters first spares almost every call a second parse: each key needs a colon and each level an
-    opening bracket, so where the counts are small nothing can be wrong.
+    Counting characters first saves almost every call a second parse: each key needs a colon and each level an opening
+    bracket, so small counts rule problems out. `flat_size` is the number of keys that were read, if known.
     """
     plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
     colons, digits = plain.count(":"), limits.number_digits
-    # Where every key was read into a place that the schema knows, none is doubled or too deep, and no number infinite.
+    # If every key was read into a field of the schema, none is a duplicate or too deep, and no number is infinite.
     is_known = flat_size is not None and (colons == flat_size or _most_keys(plain) == flat_size)
     if is_known and len(plain) <= digits:
         return
@@ -130,7 +130,7 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
     try:
         json.loads(plain, **hooks)
     except (ValueError, RecursionError):
-        return  # not JSON: the parser that reads it for real says so
+        return  # not JSON, as the actual parser will say
     if sum(map(len, objects)) > sum(map(len, map(dict, objects))):
         keys = next(keys for pairs in objects if len(set(keys := [key for key, _ in pairs])) < len(keys))
         doubled = next(key for key, times in Counter(keys).items() if times > 1)
@@ -156,9 +156,9 @@ def _refuse_constant(name: str) -> None:
 
 
 def _most_keys(text: str) -> int:
-    """How many keys there are at most: the colons behind a quote, or behind a blank, which may stand between the two.
+    """How many keys there are at most: the colons that follow a quote, or white space, which may separate the two.
 
-    Most colons inside a string stand behind neither, so that an address or a time of day costs no second parse.
+    Most colons inside strings follow neither, so that URLs and times of day need no second parse.
     """
     return sum(text.count(end) for end in ('":', " :", "\n:", "\t:", "\r:"))
 
@@ -187,7 +187,7 @@ def _depth(text: str) -> int:
 
 
 def _may_have_run(text: str, length: int) -> bool:
-    """Whether `length` digits stand in a row. Such a row covers one of every `length` places, so few are looked at."""
+    """Whether there are `length` digits in a row. They cover one of every `length` places, so few are checked."""
     if _DIGIT.search(text[length - 1 :: length]) is None:
         return False
     for place in range(length - 1, len(text), length):
@@ -198,10 +198,10 @@ def _may_have_run(text: str, length: int) -> bool:
     return False
 
 
-# Mends what models often get wrong, only where there is one reading, and says what was done.
+# Repairs of common mistakes of models, only where the intention is clear. Each is noted.
 
 
-_ROUNDS = 6  # every text repair once, then the values, then the values inside mended ones
+_ROUNDS = 6  # every repair of the text once, then the values, then the values inside repaired ones
 _NOTHING = object()
 # Only a comma after a value is one too many; after another comma or a bracket, a value may be missing.
 _STRING_OR_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|(?<=[\w"}\]])(\s*),(\s*[}\]])', re.DOTALL)
@@ -215,9 +215,9 @@ _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 def repair(
     tool: Tool[Any], text: str | bytes, invalid: InvalidParamsError, limits: Limits
 ) -> tuple[Any, tuple[str, ...]]:
-    """Parameters from mended arguments, and notes on what was mended; raises `InvalidParamsError` with what is left.
+    """Parameters from repaired arguments, and notes about the repairs; raises `InvalidParamsError` with what is left.
 
-    Mended text is held to the same limits.
+    Repaired text must keep the same limits.
     """
     notes: list[str] = []
     for _ in range(_ROUNDS):
@@ -239,29 +239,37 @@ def repair(
             return tool.params.load(text), tuple(notes)
         except InvalidParamsError as still:
             invalid = still
-        except Exception:  # noqa: BLE001 - a validator of the author's own, which took only what it was given before
+        except Exception:  # noqa: BLE001 - a custom validator that accepts only the original
             break
     try:
         raise invalid
     finally:
-        del invalid  # which leads to this frame: the two would keep the call until the next collection
+        del invalid  # it refers to this frame; the cycle would keep the call until a garbage collection
 
 
-def readable(text: str | bytes) -> Any:
-    """The value of JSON text, mended where it must be; None when it cannot be read."""
+def read_values(tool: Tool[Any], call: RawCall, limits: Limits, notes: list[str]) -> Any:
+    """The arguments as plain values, from text that is repaired if need be; None if it cannot be read."""
+    arguments = call.arguments
+    text: str | bytes = arguments if isinstance(arguments, (str, bytes)) else as_json(tool, arguments)
     for _ in range(_ROUNDS):
         try:
-            return json.loads(text)
+            value = json.loads(text)
         except (ValueError, RecursionError):
-            mended = _mend_text(text, [])
+            mended = _mend_text(text, notes)
             if mended is None:
                 return None
             text = mended
+        else:
+            try:
+                check_text(text, None, limits, duplicates=True)
+            except InvalidParamsError as invalid:
+                raise _invalid(tool, invalid.problems) from None
+            return value
     return None
 
 
 def _mend_text(text: str | bytes, notes: list[str]) -> str | None:
-    """Text that is not JSON, made JSON; None when nothing here is sure to be meant."""
+    """Text that is not JSON with one repair; None if none applies."""
     if isinstance(text, bytes):
         try:
             text = text.decode()
@@ -300,33 +308,35 @@ _TEXT_REPAIRS: tuple[tuple[Callable[[str], str], str], ...] = (
 
 
 def _mend_value(invalid: InvalidParamsError, schema: Any, notes: list[str]) -> Any:
-    """A copy of the value with every mendable place mended, or `_NOTHING` when there was none."""
+    """A copy of the value with all possible repairs, or `_NOTHING` if there are none."""
     value: Any = _NOTHING
+    repaired: list[tuple[PathPart, ...]] = []
     for problem in invalid.problems:
-        if problem.code == "missing" or problem.code == "unknown":
+        path = problem.path
+        if problem.code in ("missing", "unknown") or (found := _value_at(invalid.value, path)) is _NOTHING:
             continue
-        found = _value_at(invalid.value, problem.path)
-        if found is _NOTHING:
+        is_unset = found is None and path and _is_optional(path, schema)
+        reading = _NOTHING if is_unset else _only_reading(found, problem)
+        # A place may have several problems, and what was repaired around it may hold it no longer.
+        if (reading is _NOTHING and not is_unset) or any(path[: len(one)] == one for one in repaired):
             continue
-        if found is None and problem.path and _is_optional(problem.path, schema):
-            value = copy.deepcopy(invalid.value) if value is _NOTHING else value
-            del _value_at(value, problem.path[:-1])[problem.path[-1]]
+        repaired.append(path)
+        value = copy.deepcopy(invalid.value) if value is _NOTHING else value
+        if is_unset:
+            del _value_at(value, path[:-1])[path[-1]]
             notes.append(f"`{problem.where}`: null for an optional field read as not given")
             continue
-        reading = _only_reading(found, problem)
-        if reading is not _NOTHING:
-            value = copy.deepcopy(invalid.value) if value is _NOTHING else value
-            if problem.path:
-                _value_at(value, problem.path[:-1])[problem.path[-1]] = reading
-            else:
-                value = reading
-            secret = any(isinstance(part, str) and is_secret_name(part) for part in problem.path)
-            notes.append(f"`{problem.where}`: {'read as another type' if secret else _story(found, reading)}")
+        if path:
+            _value_at(value, path[:-1])[path[-1]] = reading
+        else:
+            value = reading
+        secret = any(isinstance(part, str) and is_secret_name(part) for part in path)
+        notes.append(f"`{problem.where}`: {'read as another type' if secret else _story(found, reading)}")
     return value
 
 
 def _only_reading(found: Any, problem: Problem) -> Any:
-    """What a value must mean, if every expected type and every choice allow one meaning in all."""
+    """The one value of the expected types and choices that was meant, or `_NOTHING` if that is not clear."""
     if problem.code not in ("type", "union", "enum"):
         return _NOTHING
     readings: list[Any] = []
@@ -415,7 +425,7 @@ _SHOWN_VALUE = 300
 
 
 def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
-    """Read the arguments into the tool's parameters, mending harmless mistakes that have one reading only."""
+    """Read the arguments into the tool's parameters, and repair harmless mistakes whose intention is clear."""
     arguments = call.arguments
     is_text = isinstance(arguments, (str, bytes))
     text: str | bytes = arguments if is_text else as_json(tool, arguments)
@@ -433,9 +443,9 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         except InvalidParamsError as invalid:
             short = is_text and len(text) <= limits.number_digits and len(text) <= 2 * limits.argument_depth
             if not short or invalid.problems[0].code == "json":
-                check_text(text, None, limits, duplicates=False)  # a limit says more than the parser's own words
+                check_text(text, None, limits, duplicates=False)  # its message is better than the parser's
             params, repairs = repair(tool, text, invalid, limits)
-        # The count of keys says something of the text that came in only if that is what was read.
+        # The number of keys that were read tells something about the text only if the text was not repaired.
         known = None if repairs else tool.params.flat_size(params)
         check_text(text, known, limits, duplicates=is_text)
         problems = own_problems(tool.name, tool.check, params) if tool.has_check else []
@@ -443,28 +453,35 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         raise _invalid(tool, invalid.problems, invalid.more) from None
     except DefinitionError as error:
         raise _defined_wrongly(tool, error) from error
-    except Exception as error:  # a check or a validator of the author's own can raise anything
+    except Exception as error:  # custom checks and validators can raise anything
         raise _check_failed(tool, error) from error
     if problems:
         raise _invalid(tool, problems)
     return Invocation(tool, params, call.id, repairs)
 
 
-def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart, ...]], limits: Limits) -> Any:
+def validate_around(
+    tool: Tool[Any], arguments: Any, places: list[tuple[PathPart, ...]], limits: Limits, notes: list[str]
+) -> Any:
     """Check everything but the given places, whose values are not known yet; raises `StoppedError`.
 
-    Gives the arguments, mended where they had to be.
+    Returns the arguments, with repairs if need be. What is wrong with an object around such a place may be due to it.
     """
+
+    def is_certain(problem: Problem) -> bool:
+        path, vague = problem.path, problem.code in ("value", "union")
+        return not any(path[: len(one)] == one or (vague and one[: len(path)] == path) for one in places)
+
     for _ in range(4):
         text = as_json(tool, arguments)
         try:
             check_text(text, None, limits, duplicates=False)
             tool.params.load(text)
         except InvalidParamsError as invalid:
-            rest = [p for p in invalid.problems if not any(p.path[: len(place)] == place for place in places)]
+            rest = [problem for problem in invalid.problems if is_certain(problem)]
             if not rest:
                 return arguments
-            mended = _mend_value(InvalidParamsError(rest, invalid.value), tool.input_schema, [])
+            mended = _mend_value(InvalidParamsError(rest, invalid.value), tool.input_schema, notes)
             if mended is _NOTHING:
                 raise _invalid(tool, rest) from None
             arguments = mended
@@ -492,7 +509,7 @@ def _check_failed(tool: Tool[Any], error: Exception) -> StoppedError:
 
 
 def as_json(tool: Tool[Any], arguments: Mapping[str, Any] | None) -> bytes:
-    """Arguments that came as Python values, as the JSON text they stand for."""
+    """Arguments that came as Python values, as JSON text."""
     if arguments is None:
         return b"{}"
     from ferrule.core.params import NO_JSON_FORM, to_text
@@ -510,7 +527,7 @@ def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> StoppedError:
         ErrorKind.EXECUTION,
         phrase("The tool `{name}` is not defined correctly and cannot be called.", name=tool.name),
         phrase("Use another tool; its author has to fix this one."),
-        {"reason": str(error)},
+        {"reason": clean_text(str(error))},
     )
 
 
@@ -549,7 +566,7 @@ def _line(path: str, message: str) -> Phrase:
 
 
 _BY_SCHEMA = ("missing", "unknown")
-"""Problems whose words hold nothing of the arguments but a name, and which models have again and again."""
+"""Problems whose messages contain only names of the schema, so that caching them pays."""
 _known_line = lru_cache(maxsize=256, typed=True)(_line)
 
 
@@ -566,22 +583,22 @@ def _again(name: str, form: str) -> Phrase:
 
 
 def listed_problem(problem: Problem) -> dict[str, str]:
-    """A problem as it may leave: short, and without the value of a secret."""
+    """A problem for the model: short, and without values of secrets."""
     where, code, message = format_path(problem.path), problem.code, problem.message
-    if code == "value":  # what code raised
+    if code == "value":  # may be what a custom validator raised
         message = clean_text(message)
     if "got " in message:
         message = _without_secret(problem, message)
     if len(where) + len(message) > _SHOWN_CHARACTERS:
         if isinstance(message, Phrase) and len(message) > _SHOWN_CHARACTERS:
-            message = message.mapped(lambda value: cut(value, _SHOWN_VALUE))  # so that it stays a phrase
-        # A model may send a key or a value of any length, and must not get all of it back.
+            message = message.mapped(lambda value: cut(value, _SHOWN_VALUE))  # and can still be translated
+        # Keys and values can be of any length.
         where, message = cut(where, _SHOWN_CHARACTERS), cut(message, _SHOWN_CHARACTERS)
     return {"path": where, "code": code, "message": message}
 
 
 def _without_secret(problem: Problem, message: str) -> str:
-    """The message, in which the value of a secret is not quoted."""
+    """The message without the value that it quotes, if that is a secret."""
     for part in problem.path:
         if isinstance(part, str) and is_secret_name(part):
             hidden = phrase("a value that is not shown")
