@@ -166,3 +166,9 @@ def test_the_tools_of_a_good_setting_bring_no_words(tmp_path: Path) -> None:
     off = ["Bash", "WebFetch", "Task", "mcp__none_yet__x"]
     tools = build_tools(settings(tools=ToolSettings(plugins=False, drafts=False, disabled=off)), tmp_path)
     assert not [note for note in tools.notes if "tools.disabled" in note]
+
+
+def test_all_is_a_word_and_a_slip_of_it_an_error(tmp_path: Path) -> None:
+    assert build_tools(settings(assistant=AssistantSettings(tools=["all"])), tmp_path).notes == []
+    with pytest.raises(SettingsError, match="did you mean `all`"):
+        build_tools(settings(assistant=AssistantSettings(tools=["All"])), tmp_path)

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from ferrule.app.settings import SettingsError, added_folders, sessions_folder, user_settings_file
 from ferrule.core.model import ModelError, ModelFault
+from ferrule.core.nearest import is_named
 from ferrule.core.phrases import phrase, said_by
 from ferrule.models.providers import EMBEDDED, all_providers, custom_provider, find_key, open_model
 
@@ -194,8 +195,7 @@ def _shown(app: App, named: list[str]) -> ToolSource:
     those for the web would only be refused where no host is allowed.
     """
     if named:
-        app.notes += app.tools.unknown("assistant.tools", [one for one in named if one != "all"])
-        return app.tools.registry.only(named)
+        return app.tools.registry.filtered(lambda tool: "all" in named or is_named(tool.name, named))
     hidden = TWINS if _allows_hosts(app.settings) else (*TWINS, *WEB)
     return app.tools.registry.filtered(lambda tool: tool.name not in hidden)
 

@@ -70,10 +70,11 @@ class Tools:
         """All that could not be loaded, as it is now: the files of a folder may change."""
         return [*self.skipped, *(self.folders.broken if self.folders is not None else ())]
 
-    def unknown(self, place: str, names: Sequence[str], *, elsewhere: bool = False) -> list[str]:
+    def unknown(self, place: str, names: Sequence[str], *others: str, elsewhere: bool = False) -> list[str]:
         """What to say of names in a setting that no tool has yet; raises `SettingsError` for one that is misspelt.
 
-        What it says of such a tool holds once there is one. Tools may also be `elsewhere`, where nobody knows them.
+        What it says of such a tool holds once there is one. The setting also takes the words `others`. Tools may also
+        be `elsewhere`, where nobody knows them.
         """
         if not names or names == ["*"]:
             return []
@@ -81,7 +82,7 @@ class Tools:
 
         try:
             missing = check_names(
-                names, [*self.registry.known_names(), *MAY_COME], complete=not self.broken and not elsewhere
+                names, [*self.registry.known_names(), *MAY_COME, *others], complete=not self.broken and not elsewhere
             )
         except UnknownNameError as error:
             raise SettingsError(phrase("`{place}`: {error}", place=place, error=error)) from None
@@ -130,6 +131,7 @@ def build_tools(
     tools.servers, notes = build_servers(settings, workspace, registry, folders, ports, may_come=plugins_come)
     tools.notes += notes
     tools.notes += tools.unknown("tools.disabled", settings.tools.disabled)
+    tools.notes += tools.unknown("assistant.tools", settings.assistant.tools, "all")
     for hook in settings.hooks:
         tools.notes += tools.unknown("hooks.tools", hook.tools)
     for pool, names in settings.remote.pools.items():
