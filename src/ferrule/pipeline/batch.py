@@ -11,7 +11,6 @@ import heapq
 import logging
 import re
 from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
@@ -349,7 +348,10 @@ class _Batch:
         self._limit = limit
         self._planned: list[_Planned] = []
         self._by_id: dict[str, int] = {}
-        self._order = TopologicalSorter[int]()
+        self._missing: list[int] = []
+        """How many calls each still waits for."""
+        self._followers: dict[int, list[int]] = {}
+        """The calls that wait for one."""
         self._ready: list[int] = []
         self._late = set[int]()
         """Calls that wait for others, and are looked up again when their turn comes."""
@@ -373,9 +375,13 @@ class _Batch:
                     break
             waits = schedule.add(position, plan.touches)
             waits.update(self._by_id[one.source] for one in plan.references if one.source in self._by_id)
+            self._missing.append(len(waits))
+            for earlier in waits:
+                self._followers.setdefault(earlier, []).append(position)
             if waits:
                 self._late.add(position)
-            self._order.add(position, *waits)
+            else:
+                self._ready.append(position)
             self._planned.append(plan)
             if call.id in self._by_id:
                 doubled.add(call.id)
@@ -435,7 +441,6 @@ class _Batch:
     async def run(self) -> list[ToolResult]:
         if not self._planned:
             return []
-        self._order.prepare()
         self._start_ready()
         self._late.update(self._ready)  # these wait only because of the limit
         try:
@@ -449,8 +454,6 @@ class _Batch:
 
     def _start_ready(self) -> None:
         loop = asyncio.get_running_loop()
-        for position in self._order.get_ready():
-            heapq.heappush(self._ready, position)
         while self._ready and len(self._running) < self._limit:
             position = heapq.heappop(self._ready)
             task = loop.create_task(self._one(position))
@@ -515,7 +518,10 @@ class _Batch:
         return call, invocation
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._order.done(self._running.pop(task))
+        for position in self._followers.pop(self._running.pop(task), ()):
+            self._missing[position] -= 1
+            if not self._missing[position]:
+                heapq.heappush(self._ready, position)
         if task.cancelled():
             self._failure = self._failure or asyncio.CancelledError()
         elif (error := task.exception()) is not None:
