@@ -36,7 +36,8 @@ async def test_good_cases(tmp_path: Path) -> None:
             """\
 /ws/sub
 ls: cannot access '/nope': No such file or directory
-[Exit code 2.]\
+[Exit code 2.]
+[Commands do not see `/nope`, whether it exists or not: it is outside the workspace. If you need it, ask the user to add its folder with `--add-dir` or `shell.see`.]\
 """
         )
         assert await desk.words("executeCommand", command="pwd") == snapshot("/ws/sub")

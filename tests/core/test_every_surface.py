@@ -230,8 +230,10 @@ def test_a_page_gets_the_same_set_for_its_script() -> None:
 def clusters_kept(text: str, kept: str) -> bool:
     """Whether what follows the cut begins a character of its own, unless one was longer than any should be."""
     rest = text[len(kept) :]
-    if not rest or not kept or unicodedata.category(rest[0])[0] != "M":
-        return rest[:1] not in JOINERS if rest[:1] else True
+    if not rest or not kept:
+        return True
+    if unicodedata.category(rest[0])[0] != "M":
+        return rest[0] not in JOINERS
     return len(kept) > 30 and all(unicodedata.category(one)[0] == "M" or one in JOINERS for one in kept[-30:])
 
 

@@ -203,9 +203,8 @@ def _not_shown(whole: str, profile: Profile) -> Denial | None:
     return Denial(
         "unseen",
         whole,
-        f"The sandbox does not show `{whole}`: commands see the workspace, the system's programs and toolchains, and "
-        "folders that the user added.",
-        "Do without it, or ask the user to add its folder with `--add-dir` or `see` of `[shell]` in their settings.",
+        f"Commands do not see `{whole}`, whether it exists or not: it is outside the workspace.",
+        "If you need it, ask the user to add its folder with `--add-dir` or `shell.see`.",
     )
 
 
