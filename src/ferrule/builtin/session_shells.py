@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -309,7 +309,8 @@ def _hidden_files(session: Session, roots: tuple[Path, ...], readable: tuple[Pat
     walked += [one for one in visible if any(base != one and is_within(one, base) for base in named)]
     key = (tuple(places), rules.reading_rules, names)
     perhaps = files_concerned((*names, *map(str, readable), *walked), may_hide, key)
-    found = {*rules.hidden_among((*perhaps, *_tops_concerned(machine.tools, rules, names)), names), *places}
+    tops = _tops_concerned(tuple((one, _stamp(one)) for one in machine.tools), rules, rules.reading_rules, names)
+    found = {*rules.hidden_among((*perhaps, *tops), names), *places}
     shown = (*names, *map(str, readable), *visible)
     inside = (one for one in found if one not in (*names, "/"))
     return tuple(
@@ -319,18 +320,24 @@ def _hidden_files(session: Session, roots: tuple[Path, ...], readable: tuple[Pat
     )
 
 
-def _tops_concerned(tools: tuple[str, ...], rules: Restrictions, names: tuple[str, ...]) -> list[str]:
-    """What may be a secret right in the folder of a toolchain or cache."""
-    listed = [path for tool in tools for path in _listed(tool)]
-    return [path for path, may in zip(listed, rules.may_hide(listed, names), strict=True) if may]
-
-
-@lru_cache(maxsize=256)  # before every command
-def _listed(folder: str) -> tuple[str, ...]:
+def _stamp(folder: str) -> int:
+    """When something was last added to a folder or removed from it."""
     try:
-        return tuple(f"{folder}/{name}" for name in os.listdir(folder))  # noqa: PTH208
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - before every command
     except OSError:
-        return ()
+        return 0
+
+
+@lru_cache(maxsize=16)  # the same before every command
+def _tops_concerned(
+    tools: tuple[tuple[str, int], ...], rules: Restrictions, _reading_rules: tuple[str, ...], names: tuple[str, ...]
+) -> list[str]:
+    """What may be a secret right in the folder of a toolchain or cache."""
+    listed: list[str] = []
+    for tool, _ in tools:
+        with suppress(OSError):
+            listed += [f"{tool}/{name}" for name in os.listdir(tool)]  # noqa: PTH208
+    return [path for path, may in zip(listed, rules.may_hide(listed, names), strict=True) if may]
 
 
 def _forbidden(session: Session) -> Forbidden | None:
