@@ -49,9 +49,12 @@ def by_safety(changes: Sequence[Change]) -> list[Change]:
     """
     made = [one for one in changes if one.after is not None]
     gone = [one for one in changes if one.after is None]
-    needed = {path for one in made for path in (one.path, *one.path.parents)}
-    in_the_way = [one for one in gone if one.path in needed]  # a ref where a folder of refs has to be, say
-    rest = [one for one in gone if one.path not in needed]
+    new = {one.path for one in made}
+    needed = {path for one in new for path in (one, *one.parents)}
+    in_the_way: list[Change] = []  # a ref where a folder of refs has to be, say, or a folder of refs where a ref has to
+    rest: list[Change] = []
+    for one in sorted(gone, key=lambda one: -len(one.path.parts)):
+        (rest if one.path not in needed and new.isdisjoint(one.path.parents) else in_the_way).append(one)
     return [*in_the_way, *sorted(made, key=_rank), *sorted(rest, key=lambda one: is_object(inner_of(one)))]
 
 
