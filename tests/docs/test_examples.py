@@ -59,6 +59,7 @@ def steady(text: str) -> str:
     text = re.sub(r'"timezone":"[^"]*"', '"timezone":"<zone>"', text)
     text = re.sub(r'<time> [A-Z]{2,5}"', '<time> <zone>"', text)
     text = re.sub(r"\b\d+\.\d+ ms", "<ms>", text)
+    text = re.sub(r"(?m)(^  (Workspace|Toolchains|System|Hidden): .*\n)+", "  <places of this machine>\n", text)
     text = re.sub(r"\bcall_[0-9a-f]{6}_\d+\b", "<call>", text)
     text = re.sub(r"\b[0-9a-f]{32,64}\b", "<hash>", text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
