@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ferrule.process.sandbox import choose
+from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from tests.boxes.test_trial import Desk, desk
+from tests.needs import needs
 
 REMOTE = "https://example.org/a.git"
 
@@ -247,3 +251,20 @@ async def test_what_git_is_done_with_is_no_loss(root: Path, name: str) -> None:
     assert result.success, result.llm_content
     assert git(root, "status", "--porcelain") == ""
     git(root, "fsck", "--strict")
+
+
+@pytest.mark.parametrize("place", [".envrc", ".git/hooks/pre-commit", "plain.txt"])
+async def test_p4_without_layers_a_question_says_what_a_yes_cannot_change(
+    root: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4: Landlock has no layers, so a command that would make a file asks, and one that is guarded is not made."""
+    needs(LandlockSandbox().missing() is None, "a kernel with Landlock")
+    monkeypatch.setattr(choose, "_best", lambda *_: (LandlockSandbox(), ()))
+    monkeypatch.setattr(tempfile, "tempdir", str(root.parent))  # of what is taken away
+    async with accepting(root, "yy") as at:
+        await at.bash(f"cp a.txt {place}")
+    effects = at.asked[-1].effects
+    assert effects is not None
+    cannot = [one.message for one in effects.barriers if one.kind == "guarded"]
+    assert bool(cannot) != (root / place).exists()
+    assert all(place in message for message in cannot)

@@ -99,3 +99,11 @@ def is_setting(path: str) -> bool:
             return False
         above = part
     return False
+
+
+def guarded_by_name(path: str) -> bool:
+    """Whether other programs obey a path of the workspace for its name, which may be one in a git directory."""
+    parts = path.split("/")
+    inside = parts[parts.index(".git") + 1 :] if ".git" in parts else []
+    nested = inside[:1] in (["modules"], ["worktrees"])
+    return not OF_GIT.isdisjoint(inside if nested else inside[:1]) or is_setting(path)
