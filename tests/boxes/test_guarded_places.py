@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ferrule.process.sandbox import choose
+from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from tests.boxes.test_trial import Desk, desk
+from tests.needs import needs
 
 REMOTE = "https://example.org/a.git"
 
@@ -205,3 +209,62 @@ async def test_an_allowed_command_keeps_harmless_settings_of_git_too(root: Path)
     assert "tag.sort=evil" not in settings
     assert not refused.success
     assert "guarded" in refused.llm_content
+
+
+@pytest.mark.parametrize("command", ["rm -r .git/hooks; ln -s ../own .git/hooks", "mv .git g; ln -s g .git"])
+async def test_p4_what_takes_the_place_of_a_folder_of_git_does_once_approved(root: Path, command: str) -> None:
+    """P4: a folder goes with all that it holds before something else is put there."""
+    place = root / command.rpartition(" ")[2]
+    async with accepting(root, "yy") as at:
+        result = await at.bash(command)
+    assert result.success, result.llm_content
+    assert place.is_symlink()
+    assert git(root, "log", "--format=%s") == "x\n"
+    git(root, "fsck", "--strict")
+
+
+CONCLUDED = {
+    "stash": ("echo 2 >> a.txt; git stash -q; git stash pop -q", "git commit -qam two"),
+    "merge": ("git merge -q topic || true", "echo both > a.txt; git commit -qam both"),
+    "rebase": ("git rebase -q topic || true", "echo both > a.txt; git add .; GIT_EDITOR=true git rebase --continue"),
+    "cherry-pick": ("git cherry-pick topic || true", "echo both > a.txt; git commit -qam both"),
+}
+
+
+@pytest.mark.parametrize("name", CONCLUDED)
+async def test_what_git_is_done_with_is_no_loss(root: Path, name: str) -> None:
+    """A conflict that was resolved is committed without a question; one that is given up asks."""
+    for who in ("user.name=x", "user.email=x@y.z"):
+        git(root, "config", *who.split("="))
+    git(root, "checkout", "-qb", "topic")
+    (root / "a.txt").write_text("theirs\n")
+    git(root, "commit", "-qam", "theirs")
+    git(root, "checkout", "-q", "main")
+    (root / "a.txt").write_text("ours\n")
+    git(root, "commit", "-qam", "ours")
+    began, ended = CONCLUDED[name]
+    async with accepting(root) as at:
+        assert (await at.bash(began)).success
+        if name != "stash":
+            assert not (await at.bash(f"git {name} --abort")).success
+        result = await at.bash(ended)
+    assert result.success, result.llm_content
+    assert git(root, "status", "--porcelain") == ""
+    git(root, "fsck", "--strict")
+
+
+@pytest.mark.parametrize("place", [".envrc", ".git/hooks/pre-commit", "plain.txt"])
+async def test_p4_without_layers_a_question_says_what_a_yes_cannot_change(
+    root: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4: Landlock has no layers, so a command that would make a file asks, and one that is guarded is not made."""
+    needs(LandlockSandbox().missing() is None, "a kernel with Landlock")
+    monkeypatch.setattr(choose, "_best", lambda *_: (LandlockSandbox(), ()))
+    monkeypatch.setattr(tempfile, "tempdir", str(root.parent))  # of what is taken away
+    async with accepting(root, "yy") as at:
+        await at.bash(f"cp a.txt {place}")
+    effects = at.asked[-1].effects
+    assert effects is not None
+    cannot = [one.message for one in effects.barriers if one.kind == "guarded"]
+    assert bool(cannot) != (root / place).exists()
+    assert all(place in message for message in cannot)

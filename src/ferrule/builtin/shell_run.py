@@ -31,6 +31,7 @@ from ferrule.builtin.session_shells import (
 from ferrule.core.access import WRITES_ANYTHING, writes
 from ferrule.core.call import Barrier, CallInfo, Effects
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.guarded_names import guarded_by_name
 from ferrule.core.phrases import glued, joined, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import ErrorInfo, ToolResult
@@ -229,7 +230,6 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
 
 def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profile) -> None:
     """A layer holds what a work box would have kept the command from changing; that was not approved."""
-    from ferrule.core.guarded_names import OF_GIT, is_setting
     from ferrule.policy.sensitive import completes_repository, leads_to_settings
     from ferrule.process.sandbox.bubblewrap import below
     from ferrule.process.sandbox.guarded import GuardedTree
@@ -248,12 +248,9 @@ def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profi
                 tree.close()
         parts = one.inner.split("/")
         named = {"/".join(parts[:end]) for end in range(1, len(parts) + 1)}
-        inside = parts[parts.index(".git") + 1 :] if ".git" in parts else []
         is_link = one.after is not None and one.after.node is Node.LINK
-        nested = inside[:1] in (["modules"], ["worktrees"])
         if (
-            not OF_GIT.isdisjoint(inside if nested else inside[:1])
-            or is_setting(one.inner)
+            guarded_by_name(one.inner)
             or not guarded[root].isdisjoint(named)
             or completes_repository(str(one.path), made)
             or (is_link and leads_to_settings(str(one.path), (f"{root}/{place}" for place in guarded[root])))
@@ -363,7 +360,7 @@ class _Trial:
             files, applied = files_of(self._session), [*found.changes, *(found.ignored if keeps_ignored else ())]
             effects = await asyncio.to_thread(effects_of, files.paths, found.changes, barriers)
             if effects.runs_again:
-                effects = _with_guarded(effects)
+                effects = _with_guarded(effects, files.paths if not box.profile.layers else None)
             else:  # what no approval could make real asks nobody
                 await asyncio.to_thread(require_applicable, files, applied)
                 others = await asyncio.to_thread(ignored_effects, files.paths, applied[len(found.changes) :])
@@ -442,8 +439,21 @@ class _Trial:
         )
 
 
-def _with_guarded(effects: Effects) -> Effects:
-    """Say of the guarded places that a command wants to change that they stay as they are where it runs for real."""
+def _with_guarded(effects: Effects, without_layers: Paths | None) -> Effects:
+    """Say of the guarded places that a command wants to change that they stay as they are where it runs for real. With
+    layers it may run so that they don't; without, it was kept from changing anything.
+    """
+    if without_layers is not None:
+        kept_from = [os.path.normpath(one.subject) for one in effects.barriers if one.kind == "write" and one.subject]
+        shown = [without_layers.show(Path(one)) for one in kept_from]
+        if not (guarded := [one for one in shown if guarded_by_name(one)]):
+            return effects
+        why = phrase(
+            "On this machine commands cannot change what is guarded, even once approved: {places}. "
+            "Only remotes, branches and the user's name in git's configuration can be changed.",
+            places=", ".join(f"`{one}`" for one in guarded[:_MOST_NAMED]),
+        )
+        return replace(effects, barriers=(*effects.barriers, Barrier("guarded", guarded[0], why)))
     places = [one.shown for one in effects.files if one.guarded and not one.internal]
     places += [one.subject for one in effects.barriers if one.kind == "guarded"]
     if not places:

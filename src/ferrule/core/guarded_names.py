@@ -20,16 +20,18 @@ SHELL_FILES = frozenset({
 SETTINGS = SHELL_FILES | frozenset({
     "ferrule.toml", ".ferrule",
     # Editors
-    ".vscode", "*.code-workspace", ".idea", ".zed", ".fleet", ".vs", ".helix", ".theia", ".nova", ".nvim.lua",
-    ".nvimrc", ".exrc", ".vimrc", ".gvimrc", ".lvimrc", ".vim", ".dir-locals.el", ".dir-locals-2.el", ".neoconf.json",
+    ".vscode", "*.code-workspace", ".idea", ".zed", ".fleet", ".vs", ".helix", ".theia", ".nova", "*.sublime-project",
+    ".project", ".externaltoolbuilders", ".nvim.lua", ".nvimrc", ".exrc",
+    ".vimrc", ".gvimrc", ".lvimrc", ".vim", ".dir-locals.el", ".dir-locals-2.el", ".neoconf.json",
     ".devcontainer", ".devcontainer.json",
     # Agents
     ".claude", ".codex", ".gemini", ".cursor", ".windsurf", ".trae", ".mcp.json", ".continue", ".continuerc.json",
     ".kiro", ".roo", ".kilocode", ".cline", ".clinerules/hooks", ".qwen", ".amazonq", ".opencode", "opencode.json",
     "opencode.jsonc", ".crush", "crush.json", ".crush.json", ".aider.conf.yml", ".agents", ".factory", ".junie",
-    ".augment", ".openhands", ".goose", ".github/hooks",
+    ".augment", ".openhands", ".goose", ".amp", ".iflow", ".qoder", ".codebuddy", ".vibe", ".github/hooks",
     # Git and other version control, and what their hooks run
-    ".gitmodules", ".gitconfig", ".gitattributes", ".hg/hgrc", ".sl/config", ".husky", ".huskyrc*", ".cargo-husky",
+    ".gitmodules", ".gitconfig", ".gitattributes", ".hg/hgrc", ".hg/hgrc-not-shared",
+    ".sl/config", ".husky", ".huskyrc*", ".cargo-husky",
     ".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml", "lefthook.*", "lefthook-local.*", ".lefthook",
     ".lefthook.*", ".lefthook-local", ".lefthook-local.*", ".overcommit.yml", ".git-hooks", ".simple-git-hooks.*",
     "simple-git-hooks.*", ".lintstagedrc*", "lint-staged.config.*", ".rusty-hook.toml", "captainhook.json",
@@ -97,3 +99,11 @@ def is_setting(path: str) -> bool:
             return False
         above = part
     return False
+
+
+def guarded_by_name(path: str) -> bool:
+    """Whether other programs obey a path of the workspace for its name, which may be one in a git directory."""
+    parts = path.split("/")
+    inside = parts[parts.index(".git") + 1 :] if ".git" in parts else []
+    nested = inside[:1] in (["modules"], ["worktrees"])
+    return not OF_GIT.isdisjoint(inside if nested else inside[:1]) or is_setting(path)

@@ -53,6 +53,24 @@ PLACES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a program": (lambda home: git(home / "ws", "config", "diff.x.textconv", "./tools/conv"), "tools/conv"),
     "a script": (lambda home: git(home / "ws", "config", "filter.x.clean", "python3 clean.py"), "clean.py"),
     "an alias": (lambda home: git(home, "config", "--global", "alias.x", "!sh bin/do.sh"), "bin/do.sh"),
+    "an alias that is a function": (
+        lambda home: git(home, "config", "--global", "alias.x", "!f() { ./go.sh; }; f"),
+        "go.sh",
+    ),
+    "what a shell in a setting runs": (
+        lambda home: git(home / "ws", "config", "core.pager", "sh -c './a.sh|./b.sh'"),
+        "b.sh",
+    ),
+    "from the top of the repository": (
+        lambda home: git(home, "config", "--global", "alias.x", '!"$(git rev-parse --show-toplevel)/top.sh"'),
+        "top.sh",
+    ),
+    "from where the user is": (lambda home: git(home, "config", "--global", "alias.x", "!. $GIT_PREFIX/x.sh"), "x.sh"),
+    "from the home by its variable": (
+        lambda home: git(home, "config", "--global", "core.pager", "$HOME/ws/page"),
+        "page",
+    ),
+    "words that no shell takes": (lambda home: git(home / "ws", "config", "alias.x", "!f() { don't; ./y; }"), "y"),
     "by the environment": (lambda _: os.environ.update(GIT_CONFIG_COUNT="1"), "env"),
     "settings of a worktree": (
         lambda home: (
@@ -107,7 +125,12 @@ def test_what_a_link_in_the_home_leads_to_is_obeyed(home: Path) -> None:
     (home / ".config").mkdir()
     (home / ".config/nvim").symlink_to(home / "ws/nvim")
     (home / ".gitconfig").symlink_to("ws/git/config")
-    assert {"bashrc", "nvim", "git/config"} <= found(home)
+    (home / ".ssh").mkdir()
+    (home / ".ssh/config").symlink_to("../ws/ssh")
+    (home / ".config/fish").mkdir()
+    assert {"bashrc", "nvim", "git/config", "ssh"} <= found(home)
+    (home / ".config/fish/config.fish").symlink_to(home / "ws/fish")
+    assert "fish" in found(home)
 
 
 def test_dots_behind_a_link_lead_where_git_goes(home: Path) -> None:

@@ -117,12 +117,16 @@ def _files(text: str, profile: Profile) -> Denial | None:
             if found is None:
                 continue
             # A whole path anywhere in its line, or the name right before the complaint. A file that could not be made
-            # is not there, but its folder is; any word could be a file right here.
+            # is not there, but its folder is; any word could be a file right here, which only matters with layers.
             here, path = str(profile.folder), None
             for name in _names_in(line, found.start()):
                 whole = name if name.startswith("/") else f"{here}/{name}"
                 above = whole.rpartition("/")[0]
-                if name.startswith("/") or os.path.lexists(whole) or (above != here and os.path.lexists(above)):
+                if (
+                    name.startswith("/")
+                    or os.path.lexists(whole)
+                    or ((above != here or (profile.look and not profile.layers)) and os.path.lexists(above))
+                ):
                     path = whole
                     break
             if path is None and pattern is _WRITE:

@@ -8,6 +8,7 @@ the like from is not asked about at all. A condition (`includeIf`) counts as ful
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 import subprocess
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from ferrule.process.arguments import CommandLine
 
-_SECONDS, _MOST_READ, _MOST_KEPT, _MOST_FILES = 5, 1 << 20, 2_000, 200
+_SECONDS, _MOST_READ, _MOST_KEPT, _MOST_FILES, _LONGEST = 5, 1 << 20, 2_000, 200, 4_000
 _CLOCK_STEP = 20_000_000  # of the coarsest clock a file system uses, in nanoseconds
 _HOOKS = (
     "applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg",
@@ -36,6 +37,8 @@ _HOOKS = (
     "p4-post-changelist", "p4-pre-submit", "post-index-change",
 )  # fmt: skip
 _FOLDERS = {"core.hookspath", "init.templatedir"}
+_EXPANDED = re.compile(r"\$(?:\([^()]*\)|\{\w+\}|\w+)(?=/)")
+"""What a shell puts at the start of a path, as in `$(git rev-parse --show-toplevel)/x`: most likely the top folder."""
 _OTHER_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG")
 
 
@@ -167,16 +170,24 @@ def _named(one: GitSetting, top: str, git_folder: str) -> Iterator[str]:
 @lru_cache(maxsize=1024)
 def _programs(value: str, top: str) -> tuple[str, ...]:
     """The files of a repository that a value names, if it is a command: a path, or a name that ends like a script's."""
-    try:
-        words = shlex.split(value.removeprefix("!"))
-    except ValueError:
-        words = value.split()
+    words = _words(_EXPANDED.sub(".", os.path.expandvars(value.removeprefix("!"))))
     named = [(at, part) for at, word in enumerate(words) for part in {word, word.rpartition("=")[2]}]
     return tuple(
         _whole(name, top)
         for at, name in named
         if ("/" in name and "://" not in name) or (at and "." in name.strip("."))  # the first is looked for on PATH
     )
+
+
+def _words(text: str) -> list[str]:
+    """The words of a command, and those of every command inside one of them, as in `f() { sh -c './x; ./y'; }; f`."""
+    reader = shlex.shlex(text[:_LONGEST], posix=True, punctuation_chars="();<>|&`")
+    reader.whitespace_split, reader.commenters = True, ""
+    try:
+        words = list(reader)
+    except ValueError:
+        return re.split(r"[\s();<>|&`'\"]+", text)
+    return words if words == [text] else [*words, *(one for word in words for one in _words(word) if one != word)]
 
 
 def _whole(value: str, start: str) -> str:
@@ -193,21 +204,30 @@ def git_folder_of(top: str) -> str | None:
     return _whole(line.removeprefix("gitdir:").strip(), top) if line.startswith("gitdir:") else None
 
 
-@lru_cache(maxsize=8)
-def _led_to(home: str, *changed: Stamp) -> tuple[str, ...]:
-    found: list[str] = []
-    for folder, start in ((home, "."), (f"{home}/.config", "")):
-        with suppress(OSError), os.scandir(folder) as entries:
-            named = (entry for entry in entries if entry.name.startswith(start) and entry.name != ".cache")
-            found += [os.path.realpath(entry.path) for entry in named if entry.is_symlink()]
-    return tuple(found)
+@lru_cache(maxsize=1024)
+def _links_in(folder: str, start: str, _as_at: Stamp) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where the links in a folder lead whose names start so, and the folders there."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        named = [entry for entry in entries if entry.name.startswith(start) and entry.name != ".cache"]
+        links = tuple(os.path.realpath(entry.path) for entry in named if entry.is_symlink())
+        return links, tuple(entry.path for entry in named if entry.is_dir(follow_symlinks=False))
+    return (), ()
 
 
-def led_to_from_home(home: str | None = None) -> tuple[str, ...]:
-    """Where the links lead that a home has in place of settings, as where those are kept in a repository."""
+def led_to_from_home(home: str | None = None) -> set[str]:
+    """Where the links lead that a home has in place of settings, as where those are kept in a repository: in the home,
+    in the folders of settings there (`~/.ssh/config`), and in those of `~/.config`.
+    """
     home = home or system_places().home
-    stamps = _stamp(home, folder=True), _stamp(f"{home}/.config", folder=True)
-    return (_led_to if all(map(_is_old, stamps)) else _led_to.__wrapped__)(home, *stamps)
+    found: set[str] = set()
+    waiting = [(home, ".", 1), (f"{home}/.config", "", 1)]
+    while waiting:
+        folder, start, deeper = waiting.pop()
+        stamp = _stamp(folder, folder=True)
+        links, folders = (_links_in if _is_old(stamp) else _links_in.__wrapped__)(folder, start, stamp)
+        found.update(links)
+        waiting += [(one, "", deeper - 1) for one in folders if deeper]
+    return found
 
 
 def _stamp(path: str, *, folder: bool = False) -> Stamp:

@@ -72,8 +72,8 @@ def effects_of(
 
     The content of what rules keep back is never in it.
     """
-    git, internal = git_effects(changes)
-    diffs = {id(one.effect): one for one in _Teller(paths, changes, internal).tell()}
+    git, internal, over = git_effects(changes)
+    diffs = {id(one.effect): one for one in _Teller(paths, changes, internal, over).tell()}
     effects = Effects(tuple(one.effect for one in diffs.values()), barriers=barriers, git=tuple(git))
     diff: list[str] = []
     left_out = 0
@@ -89,8 +89,10 @@ def effects_of(
 
 
 class _Teller:
-    def __init__(self, paths: Paths, changes: Sequence[LayerChange], internal: Collection[Path] = ()) -> None:
-        self._paths, self._changes, self._internal = paths, changes, internal
+    def __init__(
+        self, paths: Paths, changes: Sequence[LayerChange], internal: Collection[Path] = (), over: Collection[Path] = ()
+    ) -> None:
+        self._paths, self._changes, self._internal, self._over = paths, changes, internal, over
         self._git: dict[Path, IgnoredPaths] = {}
         self._compare, self._hash = _MOST_COMPARED, _MOST_HASHED
         self._held_back: set[Path] = set()
@@ -208,7 +210,7 @@ class _Teller:
 
     def _is_held(self, change: LayerChange, before: Seen) -> bool:
         """Whether git has what the workspace has there now."""
-        if is_made_again(change.inner):
+        if is_made_again(change.inner) or change.path in self._over:
             return True
         self._hash -= before.size
         if self._hash < 0:

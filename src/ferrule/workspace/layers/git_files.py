@@ -18,6 +18,7 @@ from ferrule.workspace.git_state import INVALID, names_in, ref_value, state_file
 from ferrule.workspace.layers.reading import opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
 from ferrule.workspace.snapshots.changes import Node
+from ferrule.workspace.snapshots.git_record import is_passing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,17 +50,21 @@ _CONTENTS = {
 _LOG = re.compile(rf"(?:{_ID} {_ID} [^\n]*> \d+ [+-]\d{{4}}(?:\t[^\n]*)?\n)*")
 
 
-def git_effects(changes: Sequence[LayerChange]) -> tuple[list[str], set[Path]]:
-    """What changed in the repositories of a workspace, a line each, and the files that these lines explain."""
+def git_effects(changes: Sequence[LayerChange]) -> tuple[list[str], set[Path], set[Path]]:
+    """What changed in the repositories of a workspace, a line each; the files that these lines explain; and those that
+    git removed as the operation they were about is over.
+    """
     lines: list[str] = []
     explained: set[Path] = set()
+    over: set[Path] = set()
     for (layer, folder), found in _by_repository(changes).items():
         repository = _ChangedRepository(layer, folder, found)
         said = repository.tell()
         top = folder.removesuffix(".git").rstrip("/")
         lines += [phrase("in {folder}: {what}", folder=one_line(top), what=line) if top else line for line in said]
         explained |= repository.explained
-    return lines, explained
+        over |= repository.over
+    return lines, explained, over
 
 
 def _by_repository(changes: Sequence[LayerChange]) -> Mapping[tuple[Layer, str], dict[str, LayerChange]]:
@@ -101,6 +106,7 @@ class _ChangedRepository:
         self._is_safe = True  # whether git may be asked about it
         self._refs_after: Mapping[str, str] = {}
         self.explained: set[Path] = set()
+        self.over: set[Path] = set()
 
     def tell(self) -> list[str]:
         before = state_files(self._root)
@@ -116,6 +122,9 @@ class _ChangedRepository:
                 found[name] = b""
         old, new = state_of(before), state_of(found)
         self._refs_after = new.refs
+        # Whoever gives an operation up moves no branch.
+        if any(new.refs.get(name, one) != one for name, one in old.refs.items() if name.startswith("refs/heads/")):
+            self.over = {one.path for name, one in self._changes.items() if one.after is None and is_passing(name)}
         lost = self._lost_objects()
         inert = [name for name, one in self._changes.items() if self._is_inert(name, one, lost)]
         packs = [f"{self._upper}/{name}" for name in inert if name.endswith(".pack") and self._changes[name].after]

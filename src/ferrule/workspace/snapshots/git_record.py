@@ -34,7 +34,6 @@ _PASSING = re.compile(
     r"|shallow|rebase-(?:apply|merge)(?:/.*)?|sequencer(?:/.*)?|refs/(?:bisect|rewritten)(?:/.*)?|(?:logs/)?refs/worktree/.*"
     r"|objects/(?:[0-9a-f]{2}/tmp_.*|pack/(?:tmp_.*|\.tmp.*|multi-pack-index.*|.*\.bitmap)|info/(?:commit-graphs?(?:/.*)?|packs)))"
 )
-"""What git removes when an operation is over, or makes again when it needs it: missing, it loses nothing."""
 _MOST_IN_PACK = 200_000
 _MOST_STAGED = 1_000
 
@@ -97,7 +96,7 @@ class _Keeper:
         if packed is not None and packed.after is not None:
             gone = self._before.refs.keys() - self._now.refs.keys() - self._by_inner.keys()
             for name in sorted(gone):
-                if name.startswith("refs/") and not _PASSING.fullmatch(name):
+                if name.startswith("refs/") and not is_passing(name):
                     # It was in there: it is put back as a file of its own.
                     self._add(Operation.DELETE, name, f"{self._before.refs[name]}\n".encode(), 0o644)
         index = self._by_inner.get("index")
@@ -121,7 +120,7 @@ class _Keeper:
         """Whether nothing is lost with it, or git has it in another form."""
         if any(inner.startswith(unit) for unit in self._deleted):
             return inner.endswith(".lock")
-        if change.of_folders or _PASSING.fullmatch(inner):
+        if change.of_folders or is_passing(inner):
             return inner not in ("refs", "objects")  # without these git sees no repository
         if inner.startswith("refs/"):
             return inner in self._now.refs  # packed by now
@@ -222,6 +221,11 @@ class HeldOfGit:
             self._store.keep(name, data, self._needed, self.contents, durable=False)
         self._store.replace_git(group, kept.rows, self.contents)
         return self._store.journal.group(group.number)
+
+
+def is_passing(inner: str) -> bool:
+    """Whether git removes it when an operation is over, or makes it again when needed: missing, it loses nothing."""
+    return _PASSING.fullmatch(inner) is not None
 
 
 def _staged_now(git: str) -> dict[bytes, tuple[Tracked, ...]]:

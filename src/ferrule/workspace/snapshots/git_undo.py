@@ -45,10 +45,10 @@ def is_object(inner: str) -> bool:
 
 def by_safety(changes: Sequence[Change]) -> list[Change]:
     """Changes of git directories in an order in which a stop at any moment leaves what git would leave: objects come
-    before what names them, and go after it.
+    before what names them, and go after it. What takes the place of a folder comes last.
     """
-    made = [one for one in changes if one.after is not None]
     gone = [one for one in changes if one.after is None]
+<<<<<<< HEAD
     new = {one.path for one in made}
     needed = {path for one in new for path in (one, *one.parents)}
     in_the_way: list[Change] = []  # a ref where a folder of refs has to be, say, or a folder of refs where a ref has to
@@ -56,6 +56,19 @@ def by_safety(changes: Sequence[Change]) -> list[Change]:
     for one in sorted(gone, key=lambda one: -len(one.path.parts)):
         (rest if one.path not in needed and new.isdisjoint(one.path.parents) else in_the_way).append(one)
     return [*in_the_way, *sorted(made, key=_rank), *sorted(rest, key=lambda one: is_object(inner_of(one)))]
+=======
+    folders = {one.path for one in gone if one.of_folders}
+    replacing = [one for one in changes if one.after is not None and one.path in folders]
+    made = [one for one in changes if one.after is not None and one.path not in folders]
+    needed = {path for one in made for path in (one.path, *one.path.parents)}
+    in_the_way = [one for one in gone if one.path in needed]  # a ref where a folder of refs has to be, say
+    rest = [one for one in gone if one.path not in needed]
+    return [*in_the_way, *sorted(made, key=_rank), *sorted(rest, key=_rank_gone), *replacing]
+
+
+def _rank_gone(change: Change) -> int:
+    return 2 if change.of_folders else is_object(inner_of(change))
+>>>>>>> atk2
 
 
 def _rank(change: Change) -> tuple[int, int]:
