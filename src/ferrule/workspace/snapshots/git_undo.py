@@ -48,15 +48,6 @@ def by_safety(changes: Sequence[Change]) -> list[Change]:
     before what names them, and go after it. What takes the place of a folder comes last.
     """
     gone = [one for one in changes if one.after is None]
-<<<<<<< HEAD
-    new = {one.path for one in made}
-    needed = {path for one in new for path in (one, *one.parents)}
-    in_the_way: list[Change] = []  # a ref where a folder of refs has to be, say, or a folder of refs where a ref has to
-    rest: list[Change] = []
-    for one in sorted(gone, key=lambda one: -len(one.path.parts)):
-        (rest if one.path not in needed and new.isdisjoint(one.path.parents) else in_the_way).append(one)
-    return [*in_the_way, *sorted(made, key=_rank), *sorted(rest, key=lambda one: is_object(inner_of(one)))]
-=======
     folders = {one.path for one in gone if one.of_folders}
     replacing = [one for one in changes if one.after is not None and one.path in folders]
     made = [one for one in changes if one.after is not None and one.path not in folders]
@@ -68,7 +59,6 @@ def by_safety(changes: Sequence[Change]) -> list[Change]:
 
 def _rank_gone(change: Change) -> int:
     return 2 if change.of_folders else is_object(inner_of(change))
->>>>>>> atk2
 
 
 def _rank(change: Change) -> tuple[int, int]:
