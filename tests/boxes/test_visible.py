@@ -132,6 +132,15 @@ async def test_a_denied_read_binds_in_the_system_where_it_names_a_place(around: 
     assert "Permission denied" in seen.data["stderr"]
 
 
+async def test_what_makes_a_file_in_the_workspace_can_be_approved(around: Path, sandboxed: str) -> None:
+    """S1: with Landlock alone the look box is read-only, and what it refuses is asked about all the same."""
+    for number, command in enumerate(("touch m0", "echo x > m1", "python3 -c \"open('m2', 'w')\"", "mkdir m3")):
+        async with desk(around / "ws", "y") as at:
+            assert (await at.bash(command)).success, command
+            assert len(at.asked) == 1, command
+        assert (around / f"ws/m{number}").exists()
+
+
 async def test_what_is_written_outside_is_named(around: Path, sandboxed: str) -> None:
     """S1: in a look box and in a work box."""
     async with desk(around / "ws", allow=["Bash(touch *)"]) as at:
