@@ -93,7 +93,14 @@ async def test_the_user_adds_a_folder_and_its_secrets_stay_hidden(around: Path, 
     assert "s3cret" not in str(seen.data)
 
 
-RULES = ("Read(**/private.txt)", "Read(src/**/private.txt)", "Read(./src/*/private.*)", "Read(private.txt)")
+RULES = (
+    "Read(./)",
+    "Read(.)",
+    "Read(**/private.txt)",
+    "Read(src/**/private.txt)",
+    "Read(./src/*/private.*)",
+    "Read(private.txt)",
+)
 
 
 @pytest.mark.parametrize("rule", [*RULES, "Read({root}/**/private.txt)", "Read({shared}/**/private.txt)"])
