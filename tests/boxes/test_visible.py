@@ -249,8 +249,8 @@ async def test_a_background_command_hides_many_files_by_their_folders(around: Pa
     (workspace / "keys/.env.7").write_text("TOKEN=s3cret\n")
     at = Desk(workspace, "y")
     try:
-        started = await at.bash("cat keys/.env.7; ls keys; echo over > out.txt", run_in_background=True)
-        read = await at.runtime.run("BashOutput", {"shell_id": started.data["shell_id"], "wait_for": "keys"})
+        started = await at.bash("cat keys/.env.7; ls keys; echo over > out.txt; echo written", run_in_background=True)
+        read = await at.runtime.run("BashOutput", {"shell_id": started.data["shell_id"], "wait_for": "written"})
     finally:
         await at.session.close()
     assert "s3cret" not in str(read.data) + read.llm_content
