@@ -459,6 +459,8 @@ async def test_git_knows_its_repository_in_a_part_of_it(root: Path) -> None:
     assert seen.data["stdout"] == "x\none\ntwo\n.git\npart\n"
     assert not (root / ".git/made").exists()
     assert ((part / "made").exists(), (root / "made").exists()) == (True, False)
+    async with desk(part, allow=["Bash(git *)"]) as at:
+        assert (await at.bash("git log --format=%s")).data["stdout"] == "x\n"  # in a work box too
 
 
 async def test_git_knows_the_repository_of_a_worktree(root: Path, tmp_path: Path) -> None:
@@ -467,6 +469,21 @@ async def test_git_knows_the_repository_of_a_worktree(root: Path, tmp_path: Path
     async with desk(tree_of) as at:
         seen = await at.bash("git log --format=%s; git status --short; ls ../project/a.txt 2>&1 | tail -c 26")
     assert seen.data["stdout"] == "x\nNo such file or directory\n"
+
+
+async def test_git_knows_the_repository_of_a_submodule(root: Path, tmp_path: Path) -> None:
+    """S1: its own git directory, and nothing else of the repository that it is a part of."""
+    above = tmp_path / "above"
+    for words in (
+        ("init", "-q", above),
+        ("-c", "protocol.file.allow=always", "-C", above, "submodule", "add", root, "m"),
+    ):
+        subprocess.run(("git", *words), check=True, capture_output=True)
+    (above / ".git/key").write_text("secret\n")
+    async with desk(above / "m", allow=["Bash(git *)"]) as at:
+        seen = await at.bash("git log --format=%s; git status --short; ls -A .. ../.git; cat ../.git/key")
+        worked = await at.bash("git log --format=%s")
+    assert (seen.data["stdout"], worked.data["stdout"]) == ("x\n..:\n.git\nm\n\n../.git:\nmodules\n", "x\n")
 
 
 async def test_a_file_called_git_shows_no_folder_that_does_not_know_it(root: Path, tmp_path: Path) -> None:
@@ -480,6 +497,9 @@ async def test_a_file_called_git_shows_no_folder_that_does_not_know_it(root: Pat
     async with desk(other) as at:
         assert "secret" not in (await at.bash(f"cat {keys}/key; git status")).llm_content
         (keys / "worktrees/x/gitdir").write_text(f"{root}/.git\n")
+        assert "secret" not in (await at.bash(f"cat {keys}/key; git status")).llm_content
+        (other / ".git").write_text(f"gitdir: {keys}\n")
+        (keys / "config").write_text(f"[core]\n\tworktree = {root}\n")
         assert "secret" not in (await at.bash(f"cat {keys}/key; git status")).llm_content
 
 

@@ -93,7 +93,14 @@ async def test_the_user_adds_a_folder_and_its_secrets_stay_hidden(around: Path, 
     assert "s3cret" not in str(seen.data)
 
 
-RULES = ("Read(**/private.txt)", "Read(src/**/private.txt)", "Read(./src/*/private.*)", "Read(private.txt)")
+RULES = (
+    "Read(./)",
+    "Read(.)",
+    "Read(**/private.txt)",
+    "Read(src/**/private.txt)",
+    "Read(./src/*/private.*)",
+    "Read(private.txt)",
+)
 
 
 @pytest.mark.parametrize("rule", [*RULES, "Read({root}/**/private.txt)", "Read({shared}/**/private.txt)"])
@@ -130,6 +137,15 @@ async def test_a_denied_read_binds_in_the_system_where_it_names_a_place(around: 
         seen = await at.bash("python3 read.py")
     assert seen.data["stdout"] == "True\n"
     assert "Permission denied" in seen.data["stderr"]
+
+
+async def test_what_makes_a_file_in_the_workspace_can_be_approved(around: Path, sandboxed: str) -> None:
+    """S1: with Landlock alone the look box is read-only, and what it refuses is asked about all the same."""
+    for number, command in enumerate(("touch m0", "echo x > m1", "python3 -c \"open('m2', 'w')\"", "mkdir m3")):
+        async with desk(around / "ws", "y") as at:
+            assert (await at.bash(command)).success, command
+            assert len(at.asked) == 1, command
+        assert (around / f"ws/m{number}").exists()
 
 
 async def test_what_is_written_outside_is_named(around: Path, sandboxed: str) -> None:
@@ -186,6 +202,44 @@ async def test_what_many_hidden_files_look_like_never_takes_their_place(around: 
     assert (workspace / "p1/.env").read_text() == "TOKEN=s3cret\n"
 
 
+async def test_secrets_in_toolchains_of_the_home_are_hidden(around: Path, sandboxed: str) -> None:
+    """S1: in a look box and in a work box, and what lies beside them is shown."""
+    home = around / "home"
+    for name in (".local/share/uv/credentials/one.toml", ".pub-cache/credentials.json", ".julia/servers/x/auth.toml"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("s3cret\n")
+    (home / ".local/share/uv/tools").write_text("shown\n")
+    secret = f"{home}/.local/share/uv/credentials/* {home}/.pub-cache/* {home}/.julia/servers/x/auth.toml"
+    async with desk(around / "ws", allow=["Bash(cat *)"]) as at:
+        for program in ("sort", "cat"):
+            seen = await at.bash(f"{program} {secret} {home}/.local/share/uv/credentials/one.toml")
+            assert "s3cret" not in str(seen.data), program
+        beside = await at.bash(f"cat {home}/.local/share/uv/tools")
+    assert beside.data["stdout"] == "shown\n"
+
+
+@pytest.mark.parametrize("count", [1, MOST_COVERED + 1])
+async def test_in_a_home_that_is_the_workspace_secrets_lie_in_secret_places(around: Path, count: int) -> None:
+    """S1: a place that is hidden in one that is hidden, or guarded in one, or in a toolchain, however many they are."""
+    needs(shutil.which("bwrap"), "bubblewrap (`bwrap` on PATH)")
+    home = around / "home"
+    many(home, count)
+    for name in (
+        ".docker/config.json",
+        ".aws/credentials",
+        ".config/ferrule/ferrule.toml",
+        ".nvm/.npmrc",
+        ".nvm/x/.env",
+    ):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("# _authToken=s3cret\n")
+    async with desk(home, allow=["Bash(python3 *)"]) as at:
+        seen = await at.bash("echo begun; grep -rh s3cret . 2>/dev/null")
+        worked = await at.bash("python3 -c \"import os; os.system('touch p0/made; grep -rh s3cret . 2>/dev/null')\"")
+    assert (seen.data["stdout"], worked.data["stdout"]) == ("begun\n", "")
+    assert (home / "p0/made").exists()
+
+
 async def test_a_background_command_hides_many_files_by_their_folders(around: Path) -> None:
     """S1"""
     workspace = around / "ws"
@@ -195,8 +249,8 @@ async def test_a_background_command_hides_many_files_by_their_folders(around: Pa
     (workspace / "keys/.env.7").write_text("TOKEN=s3cret\n")
     at = Desk(workspace, "y")
     try:
-        started = await at.bash("cat keys/.env.7; ls keys; echo over > out.txt", run_in_background=True)
-        read = await at.runtime.run("BashOutput", {"shell_id": started.data["shell_id"], "wait": 10})
+        started = await at.bash("cat keys/.env.7; ls keys; echo over > out.txt; echo written", run_in_background=True)
+        read = await at.runtime.run("BashOutput", {"shell_id": started.data["shell_id"], "wait_for": "written"})
     finally:
         await at.session.close()
     assert "s3cret" not in str(read.data) + read.llm_content

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 SECONDS_TO_END = 60.0
 """What a call may take to end its processes once it is told to; sooner than this it never leaves them behind."""
-# git refreshes its index otherwise, and reading would be a change; a layer is a file system of its own.
-_LOOKING = {"GIT_OPTIONAL_LOCKS": "0", "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
+_LOOKING = {"GIT_OPTIONAL_LOCKS": "0"}  # git refreshes its index otherwise, and reading would be a change
+_GIT = {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}  # what a box shows are file systems of their own
 # The home is not there in a box; caches of compilers and package managers outlive their command in the session's /tmp.
 _CACHES = {"XDG_CACHE_HOME": "/tmp/.cache", "npm_config_cache": "/tmp/.cache/npm"}  # noqa: S108 - inside the box
 
@@ -226,7 +226,7 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         # The `/tmp` that only the session's commands share. Look and work boxes each have their own:
         # what an unapproved command left must not be found by an approved one.
         temporary=None if own else _owned(session, f"temporary/{'look' if look else 'work'}", 0o1777),
-        environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
+        environment=_GIT | (_CACHES if sandbox_of(session).name == "bubblewrap" else {}),
     )
 
 

@@ -59,7 +59,7 @@ class PathPattern:
             anchor, body = "~", body[1:].lstrip("/")
         elif body.startswith("/"):
             anchor, body = str(root) if root is not None else None, body.lstrip("/")
-        elif body.startswith("**/") or "/" not in body.rstrip("/"):
+        elif body.startswith("**/") or ("/" not in body.rstrip("/") and body.rstrip("/") not in (".", "..")):
             self.anywhere, body = True, body.removeprefix("**/")
         self._anchor = anchor
         self._body = f"{body}**" if body.endswith("/") or not body else body.removeprefix("./") or "**"

@@ -71,6 +71,7 @@ _ENVIRONMENT = {
 _STATUS = (
     "status", "--porcelain=v2", "-z", "--branch", "--untracked-files=normal", "--ignore-submodules=all", "--no-renames",
 )  # fmt: skip
+_WORKTREE = re.compile(r"^\s*worktree\s*=\s*(\S.*?)\s*$", re.MULTILINE)
 _LOGIN = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/@]*@")
 
 
@@ -341,7 +342,7 @@ def index_of(repository: str) -> GitIndex:
 
 def needed_outside(root: Path) -> list[str]:
     """What lies outside a folder and git needs in it: the git directory of the repository that the folder is a part of,
-    or that it is a worktree of. Not that of a home that is a repository itself.
+    or that it is a worktree or submodule of. Not that of a home that is a repository itself.
     """
     top = enclosing_repository(root)
     if top is not None:
@@ -351,16 +352,21 @@ def needed_outside(root: Path) -> list[str]:
 
 
 def _common_folder(repository: Path) -> list[str]:
-    """Where a worktree has its repository. That one must know the worktree too: else any file that is called `.git`
+    """Where a worktree or submodule has its repository. That one must know it too: else any file that is called `.git`
     could have any folder shown.
     """
     git = os.path.realpath(git_folder(str(repository)))
     if git == str(repository / ".git"):
         return []
-    common = os.path.realpath(os.path.join(git, first_line(f"{git}/commondir") or "-"))  # noqa: PTH118
-    is_its_own = os.path.realpath(first_line(f"{git}/gitdir") or "-") == str(repository / ".git")
+    common = os.path.realpath(os.path.join(git, first_line(f"{git}/commondir") or "."))  # noqa: PTH118
+    if common == git:
+        named = _WORKTREE.search(os.fsdecode(start_of(f"{git}/config", 4096)))
+        is_its_own = named is not None and os.path.realpath(os.path.join(git, named[1])) == str(repository)  # noqa: PTH118
+    else:
+        is_its_own = os.path.realpath(first_line(f"{git}/gitdir") or "-") == str(repository / ".git")
+        is_its_own = is_its_own and git.startswith(f"{common}/worktrees/")
     has_all = all(os.path.exists(f"{common}/{name}") for name in ("HEAD", "objects", "refs"))  # noqa: PTH110
-    return [common] if is_its_own and has_all and git.startswith(f"{common}/worktrees/") else []
+    return [common] if is_its_own and has_all else []
 
 
 def parse_index(data: bytes) -> GitIndex:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,8 @@ PROFILE = Profile((WORKSPACE,), WORKSPACE, hidden=(WORKSPACE / ".env",))
         ("Error: EROFS: read-only file system, open '/etc/foo'", "write", "/etc/foo"),
         ("mkdir: cannot create directory ‘/opt/x’: Read-only file system", "write", "/opt/x"),
         ("failed to write: Read-only file system (os error 30)", "write", ""),
+        ("/bin/sh: 1: cannot create /etc/foo: Read-only file system", "write", "/etc/foo"),
+        ("/etc/foo: Read-only file system", "write", "/etc/foo"),
         ("bash: /ws/.git/config: Read-only file system", "guarded", "/ws/.git/config"),
         ("rm: cannot remove '/ws/.git/hooks': Device or resource busy", "guarded", "/ws/.git/hooks"),
         ("cat: /ws/.env: Permission denied", "read", "/ws/.env"),
@@ -60,6 +63,25 @@ def test_it_is_told_apart(said: str, kind: str, subject: str) -> None:
 )
 def test_what_failed_for_its_own_reasons_is_not_the_sandboxes(said: str) -> None:
     assert explain(1, said, PROFILE) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "touch: cannot touch 'made': Permission denied",
+        "bash: line 1: made: Permission denied",
+        "/usr/bin/ld: cannot open output file made: Permission denied",
+        "PermissionError: [Errno 13] Permission denied: 'made'",
+        "Error: EACCES: permission denied, open 'made'",
+    ],
+)
+def test_where_landlock_keeps_the_workspace_read_only_a_new_file_is_refused_by_it(said: str) -> None:
+    """Without layers an unapproved command makes nothing, and the user is asked; what is not there is never read."""
+    denial = explain(1, said, replace(PROFILE, look=True))
+    assert denial is not None
+    assert (denial.kind, denial.subject) == ("write", "/ws/made")
+    assert explain(1, said, PROFILE) is None
+    assert explain(1, "connect: Operation not permitted", replace(PROFILE, look=True)) is None
 
 
 def test_success_is_never_a_denial() -> None:

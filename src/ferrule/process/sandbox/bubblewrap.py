@@ -23,7 +23,7 @@ from ferrule.process.folder_index import open_plain
 from ferrule.process.profile import LayerMount, clean_environment
 from ferrule.process.sandbox.denials import SandboxRefused, explain
 from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched, numbers_above
-from ferrule.process.sandbox.hiding import MOST_COVERED, gathered, hide, mask, names_of_hidden, other_names
+from ferrule.process.sandbox.hiding import MOST_COVERED, gathered, hide, mask, names_of_hidden, other_names, outermost
 from ferrule.process.sandbox.limits import control_group, limits_of
 from ferrule.process.sandbox.outside import Outside
 from ferrule.process.sandbox.places import Places, git_settings, is_within, links_of, sockets_in, system_places
@@ -199,12 +199,12 @@ class _Preparation:
 
     def prepared(self, arguments: Sequence[str], *, terminal: bool) -> Prepared:
         profile = self._profile
-        hidden = self._masked(names_of_hidden(profile.hidden, self._roots))
+        hidden = self._masked(outermost((*names_of_hidden(profile.hidden, self._roots), *self._secrets())))
         self._show_home()
         self._show_tools()
         self._show_workspace()
         sweep = None if profile.look else self._guard()
-        for path in hidden:
+        for path in hidden:  # after all that is mounted: what lies in such a place is covered with it
             self._arguments.add(hide(path))
         environment = clean_environment(
             os.environ, self._temporary() | dict(profile.environment), closed=profile.closed
@@ -230,7 +230,7 @@ class _Preparation:
         # to be shown lies in one.
         inside = tuple(f"{path}/" for path in self._places.hidden)
         covered = self._places.hidden if self.covers and not self._arguments.names(inside) else ()
-        for path in () if covered else self._places.hidden:
+        for path in () if covered else self._hidden(self._places.system):
             first.add(hide(path))
         is_root = os.geteuid() == 0
         counted = is_root or self.nests
@@ -269,7 +269,8 @@ class _Preparation:
         for at, layer in enumerate(self._layers):
             root = str(layer.root)
             below = [path for path in hidden if path.startswith(f"{root}/") and os.path.lexists(path)]
-            below = [path for path in below if not any(is_within(path, mount) for mount in self._mounts)]
+            above = (*self._mounts, *self._places.tools)  # mounted over the layer
+            below = [path for path in below if not any(is_within(path, one) for one in above)]
             if below and layer.masks is not None:
                 covering = mask(root, sorted(below), layer.masks)
                 layers = (*self._layers[:at], replace(layer, below=(covering, *layer.below)), *self._layers[at + 1 :])
@@ -341,12 +342,20 @@ class _Preparation:
             for path in map(str, (layer.upper, layer.work, *layer.below)):
                 if any(is_within(path, one) for one in seen):
                     self._arguments.add(hide(path))
-        shown = (*self._roots, *self._readable)
-        if any(is_within(self._places.home, one) for one in shown):
+        if self._shows_home():
             for tool in self._places.tools:
                 self._arguments.option("--ro-bind", tool, tool)
-            for secret in self._places.secrets:
-                self._arguments.add(hide(secret))
+
+    def _hidden(self, shown: Sequence[str]) -> list[str]:
+        """What of the machine is hidden in these places."""
+        return [path for path in self._places.hidden if any(is_within(path, one) for one in shown)]
+
+    def _secrets(self) -> Sequence[str]:
+        """Those of the home, where it is shown itself, and otherwise those in toolchains."""
+        return self._places.secrets if self._shows_home() else self._hidden(self._places.tools)
+
+    def _shows_home(self) -> bool:
+        return any(is_within(self._places.home, one) for one in (*self._roots, *self._readable))
 
     def _guard(self) -> Sweep:
         watched: list[Watched] = []

@@ -50,10 +50,12 @@ _MOST_ALIKE = 100
 _WRITE = re.compile(r"Read-only file system|EROFS|os error 30")
 _BUSY = re.compile(r"Device or resource busy|EBUSY")
 _NOT_THERE = re.compile(r"No such file or directory|ENOENT|os error 2\b")
+_NO_ACCESS = re.compile(r"[Pp]ermission denied|EACCES")
 _REFUSED = re.compile(r"Permission denied|EACCES|Operation not permitted|EPERM")
 _QUOTED_PATH = re.compile(r"['\"‘`](/[^'\"’`]{1,1000})['\"’`]")
 _QUOTED_NAME = re.compile(r"['\"‘`]([^'\"’`/][^'\"’`]{0,1000})['\"’`]")
 _BARE_PATH = re.compile(r"(?:^|[\s=(])(/[^\s:,;'\"()]{1,1000})")
+_SAID_BY = re.compile(r"/[^\s:]{1,1000}: ")  # `/usr/bin/ld: cannot open x: …`
 _NO_HOST = re.compile(
     r"(?:Could not resolve (?:host|proxy)(?: name)?|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|unable to resolve host address|"
     r"Temporary failure in name resolution|Name or service not known|nodename nor servname)"
@@ -119,7 +121,8 @@ def _files(text: str, profile: Profile) -> Denial | None:
             # A whole path anywhere in its line, or the name right before the complaint. A file that could not be made
             # is not there, but its folder is; any word could be a file right here, which only matters with layers.
             here, path = str(profile.folder), None
-            for name in _names_in(line, found.start()):
+            names = _names_in(line, found.start())
+            for name in names:
                 whole = name if name.startswith("/") else f"{here}/{name}"
                 above = whole.rpartition("/")[0]
                 if (
@@ -129,6 +132,8 @@ def _files(text: str, profile: Profile) -> Denial | None:
                 ):
                     path = whole
                     break
+            if path is None and names and profile.look and not profile.layers and _NO_ACCESS.search(line):
+                path = f"{here}/{names[-1]}"  # nobody is refused to read what is not there
             if path is None and pattern is _WRITE:
                 return _read_only("", "a file") if _is_read_only(str(profile.folder)) else _write("", "")
             if path is not None and (denial := _about(path, profile, certain=pattern is _WRITE)):
@@ -138,7 +143,9 @@ def _files(text: str, profile: Profile) -> Denial | None:
 
 def _names_in(line: str, complaint: int) -> list[str]:
     """What a complaint may be about: a whole path, the name right before it, or one in quotes."""
-    if found := _QUOTED_PATH.search(line) or _BARE_PATH.search(line):
+    said_by = _SAID_BY.match(line)
+    start = said_by.end() - 1 if said_by and said_by.end() < complaint else 0
+    if found := _QUOTED_PATH.search(line) or _BARE_PATH.search(line, start):
         return [found[1]]
     words = line[:complaint].rstrip(" :(").split()
     names = [words[-1].strip("'\"‘’`")] if len(words) > 1 else []

@@ -54,7 +54,9 @@ SECRETS_OF_HOME = (
     ".m2/settings.xml", ".m2/settings-security.xml", ".gem/credentials", ".local/share/uv/credentials",
     ".gradle/gradle.properties", ".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".pgpass",
     ".my.cnf", ".terraform.d", ".vault-token", ".config/ferrule", ".local/share/ferrule", ".local/state/ferrule",
-    ".claude", ".codex", ".config/anthropic", ".config/openai",
+    ".claude", ".codex", ".config/anthropic", ".config/openai", ".pub-cache/credentials.json", ".julia/servers",
+    ".config/dart/pub-credentials.json", ".cache/huggingface/token", ".ivy2/.credentials", ".sbt/.credentials",
+    ".bundle/config", ".composer/auth.json", ".config/composer/auth.json", ".config/pypoetry/auth.toml",
 )  # fmt: skip
 
 
