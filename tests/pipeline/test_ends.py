@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -273,6 +273,63 @@ async def test_a_listener_that_raises_a_cancellation_harms_nobody() -> None:
     runtime.subscribe(listener)
     assert (await runtime.run("put")).success
     assert len(keeper.records) == 1
+
+
+class UnshowableError(BaseException):
+    """No `Exception`, and its text cannot be had."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize("error", [SystemExit, asyncio.CancelledError, UnshowableError])
+@pytest.mark.parametrize(
+    ("place", "ran"),
+    [("tool", True), ("touches", False), ("policy", False), ("asker", False), ("before", False), ("after", True),
+     ("recorder", True), ("later", True), ("listener", True)],
+)  # fmt: skip
+async def test_what_is_no_exception_ends_one_call_and_no_more(
+    place: str, ran: bool, error: type[BaseException]
+) -> None:
+    """P1: one result and one record, also when the code of a call raises what ends programs."""
+    runs: list[str] = []
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    async def fail_later(*_: Any) -> Any:
+        raise error
+
+    class Code:
+        """A policy or a recorder."""
+
+        decide, record = staticmethod(fail), staticmethod(fail_later if place == "later" else fail)
+
+    @tool(kind="write" if place == "asker" else "readonly", touches=cast("Any", fail if place == "touches" else None))
+    async def work() -> str:
+        """Work."""
+        runs.append("work")
+        return "done" if place != "tool" else fail()
+
+    keeper, code = Keeper(), cast("Any", Code())
+    hooks = {"before": [Hook("h", before=fail)], "after": [Hook("h", after=fail_later)]}
+    runtime = Runtime(
+        [work],
+        policy=code if place == "policy" else None,
+        ask=cast("Any", fail if place == "asker" else None),
+        hooks=hooks.get(place, ()),
+        recorders=[code, keeper] if place in ("recorder", "later") else [keeper],
+    )
+    if place == "listener":
+        runtime.subscribe(fail)
+    results = await runtime.batch([RawCall("work"), RawCall("nothing")])
+    assert [(one.tool, one.success) for one in results] == [
+        ("work", place in ("recorder", "later", "listener")),
+        ("nothing", False),
+    ]
+    assert len(keeper.records) == 2
+    assert bool(runs) == ran
+    assert ("unrecorded" in results[0].metadata) == (place in ("recorder", "later"))
 
 
 async def test_a_listener_that_subscribed_twice_is_left_once() -> None:

@@ -430,6 +430,16 @@ def test_tools_come_and_go_while_calls_run() -> None:
     assert asyncio.run(main()) <= {"success", "not_found_error"}
 
 
+@pytest.mark.parametrize("name", ["raed", "Read", "read "])
+def test_a_misspelt_tool_that_is_to_be_off_is_an_error(name: str) -> None:
+    with pytest.raises(ValueError, match="did you mean `read`"):
+        Registry([make("read")], disabled=[name])
+
+
+def test_one_tool_that_is_to_be_off_needs_no_list() -> None:
+    assert Registry([make("read"), make("write")], disabled="read").names() == ["write"]
+
+
 def test_replacing_a_tool_that_is_switched_off_leaves_it_off() -> None:
     """R4."""
     registry = Registry([make("a")])

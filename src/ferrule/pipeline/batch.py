@@ -398,7 +398,9 @@ class _Batch:
                 plan.touches = READS_ANYTHING
             elif plan.tool.has_check:
                 plan.touches = WRITES_ANYTHING
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
             # It will fail again when the call is run, and become its result. The others continue.
             logger.exception("Call %s of %s could not be planned", call.id, call.name)
             plan.touches = WRITES_ANYTHING
@@ -431,7 +433,9 @@ class _Batch:
                 plan.touches = READS_ANYTHING if tool.read_only else WRITES_ANYTHING
             else:
                 plan.touches = invocation.touches
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
             logger.exception("Tool %s could not say what it touches", tool.name)
             plan.touches = WRITES_ANYTHING
         return invocation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from asyncio import CancelledError
+from asyncio import CancelledError, current_task
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,13 +30,21 @@ def clean_exception(error: BaseException, workspace: Path | None = None, added: 
     """An unexpected exception as text for a model: its type and its cleaned message."""
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 - its own code may fail
+    except BaseException:  # noqa: BLE001 - its own code may fail in any way
         message = ""
     name = type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         inner = [clean_exception(one, workspace, added) for one in error.exceptions[:_MOST_INNER]]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
         message = f"{message}: " + "; ".join(inner)
     return clean_text(f"{name}: {message}" if message else name, workspace, added)
+
+
+def ends_from_outside(error: BaseException) -> bool:
+    """Whether the call's caller was cancelled or the program ends, rather than some code of the call having raised."""
+    if isinstance(error, CancelledError):
+        task = current_task()
+        return task is None or task.cancelling() > 0
+    return isinstance(error, (KeyboardInterrupt, GeneratorExit))
 
 
 def clean_text(text: str, workspace: Path | None = None, added: Sequence[Path] = ()) -> str:

@@ -19,6 +19,7 @@ from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.nearest import is_named
 from ferrule.core.phrases import glued, phrase, said_by
 from ferrule.core.shown_text import cut_counted, visible
+from ferrule.pipeline.cleaning import ends_from_outside
 from ferrule.pipeline.validate import validate
 
 if TYPE_CHECKING:
@@ -146,9 +147,9 @@ async def _ask(hook: Hook, ask: _Ask, broken: Callable[[str], StoppedError]) -> 
         async with limit:
             said = ask()
             said = await said if isinstance(said, Awaitable) else said
-    except (Exception, SystemExit, asyncio.CancelledError) as error:
-        if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) and task.cancelling():
-            raise  # it comes from the caller, and not from the hook
+    except BaseException as error:
+        if ends_from_outside(error):
+            raise
         if limit.expired():
             raise broken(phrase("gave no answer within {seconds} s", seconds=f"{hook.timeout:g}")) from None
         logger.info("Hook %s failed", hook.name, exc_info=error)

@@ -97,7 +97,9 @@ class Recording:
         for watcher in self.watchers:
             try:
                 getattr(watcher, what)(*about, **more)
-            except Exception:
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
                 logger.exception("%s failed on %s", type(watcher).__name__, what)
 
     def record(self, record: CallRecord) -> list[Awaitable[Any]]:
@@ -106,7 +108,9 @@ class Recording:
         for recorder in self.recorders:
             try:
                 pending = recorder.record(record)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 logger.exception("Call %s could not be recorded by %s", record.call_id, type(recorder).__name__)
                 waiting.append(_failed(error))
                 continue
@@ -116,21 +120,32 @@ class Recording:
 
     async def settle(self, waiting: list[Awaitable[Any]], timeout: float | None = None) -> BaseException | None:
         """Wait for recorders that take time, and return the first failure. Cancelling the wait does not cancel them."""
-        futures = [asyncio.ensure_future(one) for one in waiting]
+        futures = [asyncio.ensure_future(_failure_of(one)) for one in waiting]
         for future in futures:
             self._pending.add(future)
             future.add_done_callback(self._note)
         done, _ = await asyncio.wait(futures, timeout=timeout)
-        return next((error for one in done if not one.cancelled() and (error := one.exception()) is not None), None)
+        return next((error for one in done if not one.cancelled() and (error := one.result()) is not None), None)
 
     def _note(self, future: asyncio.Future[Any]) -> None:
         self._pending.discard(future)
-        if not future.cancelled() and (error := future.exception()) is not None:
+        if not future.cancelled() and (error := future.result()) is not None:
             logger.error("A call could not be recorded", exc_info=error)
 
 
-async def _failed(error: Exception) -> None:
+async def _failed(error: BaseException) -> None:
     raise error
+
+
+async def _failure_of(waiting: Awaitable[Any]) -> BaseException | None:
+    """What a recorder raised. Not raised by its task: SystemExit there would end the whole loop."""
+    try:
+        await waiting
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - anything that a recorder raises
+        return error
+    return None
 
 
 _BACKLOG = 1000
@@ -155,7 +170,9 @@ class Listeners:
         for listener in self.all:
             try:
                 listener(event)
-            except (Exception, asyncio.CancelledError):
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
                 logger.exception("A listener failed on %s", type(event).__name__)
 
 

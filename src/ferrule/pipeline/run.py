@@ -25,7 +25,7 @@ from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
 from ferrule.core.turns import Turns
 from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise, undescribed
-from ferrule.pipeline.cleaning import clean_exception, stopped_by
+from ferrule.pipeline.cleaning import clean_exception, ends_from_outside, stopped_by
 from ferrule.pipeline.confirm import Asker, Asking, Choice, confirm, confirm_effects
 from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import (
@@ -228,12 +228,13 @@ class Runtime:
                 result = await self._carry_out(call)
         except StoppedError as stopped:
             result = _stop(call, stopped)
-        except asyncio.CancelledError:
-            await self._end_cancelled(call, perf_counter() - began)
-            raise
         except DefinitionError as error:
             result = _stop(call, undescribed(raw.name, error))
-        except Exception as error:
+        except BaseException as error:
+            if ends_from_outside(error):
+                if isinstance(error, asyncio.CancelledError):
+                    await self._end_cancelled(call, perf_counter() - began)
+                raise
             trace = not out_of_resources(error)  # no code is at fault then, and the result says what is missing
             logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
             result = _stop(call, _broken(call, error))
@@ -589,7 +590,7 @@ def _cancelled(call: Call) -> StoppedError:
     return StoppedError(call.stage, ErrorKind.CANCELLED, said, suggestion)
 
 
-def _broken(call: Call, error: Exception) -> StoppedError:
+def _broken(call: Call, error: BaseException) -> StoppedError:
     """The early exit of a call that code of the program around it broke: a policy, a hook, an asker, a tracer."""
     name, why = call.raw.name, clean_exception(error, call.session.workspace)
     if call.stage is _FORMAT:

@@ -335,10 +335,12 @@ class ToolInfo(NamedTuple):
 class Registry(ToolSource):
     """Tools by name. Looking one up takes no lock and the same time however many there are."""
 
-    def __init__(self, tools: Iterable[Tool[Any]] = (), *, replace: bool = False, disabled: Iterable[str] = ()) -> None:
-        """Tools that are called as `disabled` says are switched off, whenever they come; a name may contain `*`."""
+    def __init__(
+        self, tools: Iterable[Tool[Any]] = (), *, replace: bool = False, disabled: Iterable[str] | str = ()
+    ) -> None:
+        """Tools that are called as `disabled` says are switched off, whenever they come; names are as for `only`."""
         super().__init__()
-        self._disabled = frozenset(disabled)
+        self._disabled = frozenset((disabled,) if isinstance(disabled, str) else disabled)
         self._replace = replace
         self._lock = threading.RLock()
         self._revision = 0
@@ -354,6 +356,8 @@ class Registry(ToolSource):
             raise TypeError(f"Tools come in a list, not as {tools!r}.")
         for tool in tools:
             self.register(tool)
+        if self._shown:  # or else all of them are still to come
+            self._checked(self._disabled)
 
     # Changing
 
