@@ -214,6 +214,8 @@ class _Preparation:
         if profile.hosts is not None:
             through = self._closing.enter_context(network(profile.hosts, command))
             self._arguments.option("--ro-bind", through.folder, through.inside)
+            if self._outside is not None:
+                self._outside.leave_out((through.inside,))
             environment |= through.environment
             command, proxy, forwarder = CommandLine(through.command), through.proxy, through.inside.encode()
         self._arguments.option("--remount-ro", "/")  # where nothing is mounted, there is nothing to be written
