@@ -25,7 +25,6 @@ from ferrule.app.settings import (
 from ferrule.core.context import Environment, SandboxChoice
 from ferrule.core.nearest import UnknownNameError, check_names
 from ferrule.core.phrases import phrase, said_by
-from ferrule.process.arguments import wrong_text
 from ferrule.registry.registry import Registry
 from ferrule.workspace.data_folder import data_folder
 
@@ -248,6 +247,10 @@ def writable_folders(settings: Settings, workspace: Path) -> list[Path]:
 def seen_folders(settings: Settings, workspace: Path) -> list[Path]:
     """The folders that commands may read besides the workspace; relative ones start there."""
     folders = [workspace / folder.expanduser() for folder in settings.shell.see]
+    if not folders:
+        return []
+    from ferrule.process.arguments import wrong_text
+
     for folder in folders:
         real = folder.resolve()
         if (wrong := wrong_text(str(folder))) is not None:
