@@ -215,7 +215,7 @@ CASES: dict[str, Case] = {
     ),
     "memory of others cannot be read": Case(["cat /proc/1/mem | head -c 1"], silent("shownsecret")),
     "keys of the home are hidden": Case(["cat ~/.ssh/id_rsa ~/.aws/credentials; ls -A ~"], silent("homesecret")),
-    "other homes are empty": Case(["ls -A /home", "ls -A /root/.ssh", "cat /root/.bashrc"], codes(0, 2, 1)),
+    "other homes are not there": Case(["ls -A /home", "ls -A /root/.ssh", "cat /root/.bashrc"], codes(2, 2, 1)),
     "passwords of the system are hidden": Case(["cat /etc/shadow"], lambda told, root: told[0].code == 1),
     "temporary files of others are not there": Case(
         ["ls -A /tmp/ | head", "touch /tmp/mine && ls /tmp/mine"],
@@ -295,7 +295,7 @@ CASES: dict[str, Case] = {
     "a fork bomb ends with its time": Case(
         [bash("f() { f | f & f; }; f", timeout=1500), "echo on"], timed_out(), given={"rules": {"dangerous": "allow"}}
     ),
-    "files are bounded": Case(["truncate -s 9G big"], says("The sandbox allows files of at most")),
+    "files are bounded": Case(["truncate -s 9G big"], says("`shell.file_size` in the user's settings sets the limit")),
     "no privilege is left": Case(
         ["grep CapEff /proc/self/status; unshare -rn id"], says("0000000000000000", "not permitted")
     ),
@@ -387,8 +387,8 @@ def test_any_name_of_a_workspace_will_do(ferrule: Ferrule, name: str) -> None:
 def test_a_workspace_may_be_a_link(ferrule: Ferrule) -> None:
     root = ferrule.workspace(name="real")
     (ferrule.room / "link").symlink_to(root)
-    told = ferrule.ask(ferrule.room / "link", "touch made; echo x >.git", "ls -A")
-    assert told[-1].out == "made\n"
+    told = ferrule.ask(ferrule.room / "link", "touch made; echo x >.git", f"ls -A {ferrule.room}/link/")
+    assert told[-1].out == "made\n", told[-1].words
     assert sorted(one.name for one in root.iterdir()) == ["made"]
 
 

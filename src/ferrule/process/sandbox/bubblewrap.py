@@ -323,8 +323,11 @@ class _Preparation:
         named = links_of(map(str, self._profile.names), (*places.system, *shown))
         links = dict((*places.links, *named))
         links = {link: links[link] for link in links if not any(is_within(link, one) for one in shown)}
+        shared = self._profile.temporary
         for link, target in links.items():
-            self._arguments.option("--symlink", target, link)
+            # An earlier command of the session may have it in the `/tmp` that they share.
+            if shared is None or not link.startswith("/tmp/") or not os.path.lexists(f"{shared}/{link[5:]}"):  # noqa: S108
+                self._arguments.option("--symlink", target, link)
         if self._outside is not None:
             self._outside.leave_out((*shown, *links))
 
