@@ -40,11 +40,11 @@ async def test_a_card_shows_what_would_run_and_change_who_asked_and_what_always_
         assert "docs/list.txt" in written
         assert "+bread\n+milk" in written
         assert await me.page.locator(f"{cards['Write']} .diff .added").all_inner_texts() == ["+bread", "+milk"]
-        # A draft: its definition, its trial, what it needs, and its code line by line.
+        # A draft: what a model reads of it, its trial, what its box permits, and its code line by line.
         drafted = await me.text(cards["draft_tool"])
         for part in (
-            "count_words 1.0.0 (readonly) → intent__count_words", 'Takes: {"text": string}', '{"text": "one two"} → 2',
-            "What the run reached for:\n- nothing", "    return len(text.split())\n",
+            "count_words 1.0.0 (readonly) → intent__count_words", "- input.text (string)", '{"text": "one two"} → 2',
+            "What its box permits, on every call:\n", "- reach no host\n", "    return len(text.split())\n",
         ):  # fmt: skip
             assert part in drafted
         # "Always": the rule, a call that it covers and one that it does not; and it does what it says.
