@@ -140,7 +140,9 @@ def decide(
     if (tool.roles or tool.needs) and (stopped := _lacks_context(tool, session)) is not None:
         return Decision(Verdict.DENY, stopped.message), stopped
     try:
-        decision = _tried_or_asked(policy.decide(invocation, session) if said is None else said, invocation)
+        decision = policy.decide(invocation, session) if said is None else said
+        if decision.tentative or decision.tried or tool.has_touches:
+            decision = _tried_or_asked(decision, invocation)
         if decision.verdict is _ALLOW or (verdict := Verdict(decision.verdict)) is _ALLOW:
             return decision, None
         if verdict is Verdict.DENY:
@@ -210,8 +212,6 @@ def _tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
     """What a policy says of a call: one that may only be tried, and cannot be, asks, and so does one that nothing
     confines.
     """
-    if not (decision.tentative or decision.tried or invocation.tool.has_touches):
-        return decision
     decision = asked_if_unconfined(decision, invocation)
     if invocation.info.tentative and invocation.tool.wants_context:
         return decision
