@@ -249,7 +249,8 @@ class Effects:
         waiting = [found for found in kinds.values() if found]
         while waiting:
             found = waiting.pop(0)
-            named += _by_folder(found, max(most - len(named) - 2 * len(waiting), 2))
+            room = max(most - len(named) - 2 * len(waiting), 2) if len(self.git) + len(listed) > most else len(found)
+            named += _by_folder(found, room)
         if inside := len(self.internals):
             named.append(
                 phrase("and 1 file inside .git")
