@@ -56,7 +56,9 @@ if TYPE_CHECKING:
     from ferrule.workspace.snapshots.shell_changes import RecordedChanges
 
 _BETWEEN_WORDS = re.compile(r"""[\s'"`;|&()<>=,:@{}$]+""")
-_SETS_UP_GIT = re.compile(r"\bgit\s[^|;&\n]*\b(?:remote|branch|config|push|(?:checkout|switch)\s+-)")
+_SETS_UP_GIT = re.compile(
+    r"\bgit\s[^|;&\n]*\b(?:remote|branch|config|push|(?:checkout|switch)\s[^|;&\n]*(?<=\s)(?:-q?[bBcCt]|--track|--create))\b"
+)
 """A guess, by which a command runs in one of two ways that keep the same from it."""
 _MOST_NAMED = 5
 _HERE = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0")  # noqa: S104 - names of this machine, not bound to
