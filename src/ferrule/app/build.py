@@ -73,7 +73,7 @@ class Tools:
         """What to say of names in a setting that no tool has yet; raises `SettingsError` for one that is misspelt.
 
         What it says of such a tool holds once there is one. The setting also takes the words `others`. Tools may also
-        be `elsewhere`, where nobody knows them.
+        be `elsewhere`, where they are not known.
         """
         if not names or names == ["*"]:
             return []

@@ -471,7 +471,7 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
             merged = _merge(merged, _sourced(given, kind, None))
     settings = _check(merged, "the settings together")
     if organisation:
-        # Nobody on the machine has a looser mode than their organisation, or switches off its questions or sandbox.
+        # No user has a looser mode than their organisation, or switches off its questions or sandbox.
         said, permissions = organisation.get("permissions", {}), settings.permissions
         if "mode" in said and LOOSEST_FIRST.index(permissions.mode) < LOOSEST_FIRST.index(said["mode"]):
             overruled.append(f"permissions.mode = {permissions.mode.value!r}")

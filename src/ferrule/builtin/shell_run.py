@@ -363,7 +363,7 @@ class _Trial:
             effects = await asyncio.to_thread(effects_of, files.paths, found.changes, barriers)
             if effects.runs_again:
                 effects = _with_guarded(effects, files.paths if not box.profile.layers else None)
-            else:  # what no approval could make real asks nobody
+            else:  # what approval could not make real is refused first
                 await asyncio.to_thread(require_applicable, files, applied)
                 others = await asyncio.to_thread(ignored_effects, files.paths, applied[len(found.changes) :])
                 effects = replace(effects, files=(*effects.files, *others.files))
