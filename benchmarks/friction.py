@@ -3,7 +3,7 @@
     python benchmarks/friction.py [--markdown]
 
 Exits with 1 when an everyday reading command, a build or a test asks in default mode, when a build leaves something in
-the workspace, or when fewer than 40 of 43 commands run without a question in `accept-edits` and keep their changes.
+the workspace, or when fewer than 41 of 44 commands run without a question in `accept-edits` and keep their changes.
 A program that is not installed is named and left out.
 """
 
@@ -57,6 +57,7 @@ tar cf new.tar src|tar xf archive.tar|gzip -k data.txt|split -l 1 data.txt part|
 git add .|git rm -q --cached data.json|rm tracked.txt|rm -r gone|cat > here.txt <<< hello|install -m 644 data.txt inst.txt
 python3 -m pytest -q|make|node -e 'require("fs").writeFileSync("n.txt", "x")'|npm test --silent|ruff format -q src
 find . -name '*.tmp' -delete|rename_me=1; echo $rename_me > var.txt|bash run.sh|for i in 1 2; do echo $i > f$i; done
+python3 -m venv .venv
 """
 
 

@@ -82,6 +82,8 @@ def test_rules_that_allow_every_path_keep_all_of_it(session: Session):
         {"action": "create", "path": "pipe", "node": "special"},
         {"action": "create", "path": "l", "node": "link", "target": "/etc/passwd"},
         {"action": "create", "path": "l", "node": "link", "target": "../../x"},
+        {"action": "create", "path": "l", "node": "link", "target": "/usr/bin"},
+        {"action": "create", "path": "l", "node": "link", "target": "/usr/bin/no-such-program"},
     ],
     ids=lambda more: f"{more['action']} {more['path']}",
 )
@@ -96,6 +98,16 @@ def test_accepted_edits_keep_changes_that_the_history_alone_can_undo(session: Se
 def test_accepted_edits_keep_links_within_the_workspace(session: Session):
     link = effect(session, "create", "bin/l", node="link", target="../src/a")
     assert judged(session, link, mode="accept-edits") == "allow"
+
+
+def test_accepted_edits_keep_links_to_programs_that_every_box_shows(session: Session, tmp_path_factory: Any):
+    link = effect(session, "create", ".venv/bin/python3", node="link", target="/bin/sh")
+    assert judged(session, link, mode="accept-edits") == "allow"
+    program = tmp_path_factory.mktemp("another") / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    link = effect(session, "create", "l", node="link", target=str(program))
+    assert judged(session, link, mode="accept-edits") == "ask"
 
 
 def test_a_guarded_place_asks_in_every_mode_unless_a_rule_names_it(session: Session):

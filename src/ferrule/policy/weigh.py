@@ -130,11 +130,19 @@ def _loses(effect: FileEffect) -> bool:
 
 
 def _leads_out(effect: FileEffect, request: Request) -> bool:
-    """Whether it makes a link to somewhere outside the workspace."""
+    """Whether it makes a link to somewhere outside the workspace, but for a program that every box shows: a virtual
+    environment links to its interpreter.
+    """
     if effect.node != "link" or effect.action == "delete":
         return False
     place = os.path.normpath(os.path.join(os.path.dirname(effect.path), effect.target))  # noqa: PTH118, PTH120 - text
-    return not effect.target or not inside(place, request.roots)
+    if not effect.target or inside(place, request.roots):
+        return not effect.target
+    from ferrule.process.sandbox.places import system_places  # few commands link to anything outside
+
+    real = os.path.realpath(place)
+    is_program = os.path.isfile(real) and os.access(real, os.X_OK)  # noqa: PTH113 - real
+    return not (is_program and system_places(request.roots).show(real))
 
 
 # Weighs a command part by part: which rules are about it, and whether each part may run for real.
