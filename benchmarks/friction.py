@@ -188,7 +188,9 @@ async def editing(folder: Path) -> list[tuple[Outcome, bool]]:
         outcome = await desk.run(command)
         await desk.session.close()
         effects = outcome.result.metadata.get("effects")
-        found.append((outcome, effects is None or outcome.result.metadata.get("changed", 0) > 0))
+        # What git staged is not among the changed files.
+        kept = effects is None or outcome.result.metadata.get("changed", 0) > 0 or bool(effects["git"])
+        found.append((outcome, kept))
     return found
 
 
