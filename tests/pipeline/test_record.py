@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,6 +38,31 @@ def test_a_recorder_watches_when_it_has_both_methods() -> None:
 
     assert isinstance(Both(), Watcher)
     assert not isinstance(One(), Watcher)
+
+
+async def test_a_failed_record_is_logged_with_the_frames_of_the_recorder_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Full:
+        def record(self, record: CallRecord) -> asyncio.Future[None]:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            future.set_exception(OSError("the disk is full"))
+            return future
+
+    class Broken:
+        async def record(self, record: CallRecord) -> None:
+            raise ValueError("a bug in a recorder")
+
+    @tool(kind="readonly")
+    def ping() -> str:
+        """Answer."""
+        return "pong"
+
+    for recorder, frames in ((Full(), []), (Broken(), ["record"])):
+        caplog.clear()
+        assert (await Runtime([ping], recorders=[recorder]).run("ping")).metadata["unrecorded"]
+        (logged,) = (one.exc_info for one in caplog.records if one.exc_info)
+        assert [frame.name for frame in traceback.extract_tb(logged[2])] == frames
 
 
 # What a call took, and what it waited for. A clock that the test moves itself: no machine is too slow for it.

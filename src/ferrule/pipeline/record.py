@@ -144,7 +144,8 @@ async def _failure_of(waiting: Awaitable[Any]) -> BaseException | None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - anything that a recorder raises
-        return error
+        ours = error.__traceback__
+        return error.with_traceback(ours and ours.tb_next)  # the recorder's own frames; a future has none
     return None
 
 
