@@ -308,7 +308,7 @@ def _what_helps(invocation: Invocation, offer: Offer | None, policy: Policy) -> 
     if offer is not None and offer.rule:
         return phrase(
             "The user can allow it: `--allow '{rule}'` on the command line, or that rule in their settings.",
-            rule=offer.rule,
+            rule=offer.rule.replace("'", r"'\''"),  # for a shell
         )
     return phrase(
         "No rule can pre-approve this. Try another approach, or ask the user to run it where they can answer."
