@@ -292,10 +292,11 @@ class RulePolicy:
         needs = next((analysis.network for analysis in request.commands if analysis.network), "")
         if not needs or self.mode is Mode.DONT_ASK:
             return TENTATIVE
-        hosts = ", ".join(host for analysis in request.commands for host in analysis.hosts)
+        hosts = tuple(host for analysis in request.commands for host in analysis.hosts)
         if hosts:
-            return Decision(Verdict.ASK, phrase("`{part}` needs the network ({hosts})", part=needs, hosts=hosts))
-        return Decision(Verdict.ASK, phrase("`{part}` needs the network", part=needs))
+            reason = phrase("`{part}` needs the network ({hosts})", part=needs, hosts=", ".join(hosts))
+            return Decision(Verdict.ASK, reason, opens=hosts)
+        return Decision(Verdict.ASK, phrase("`{part}` needs the network", part=needs), opens=("*",))
 
     def _asked_in_plan(self, decision: Decision, request: Request) -> Decision:
         """Mode plan runs no command for real, so there is nothing to say yes to."""
