@@ -9,6 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
 from tests.boxes.test_trial import desk
 from tests.needs import needs
 
@@ -26,7 +27,7 @@ class _Answer(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"here")
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that is given
+    def log_message(self, format: str, *args: object) -> None:
         """Nothing."""
 
 
