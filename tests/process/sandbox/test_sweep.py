@@ -56,6 +56,8 @@ def test_the_hooks_that_a_configuration_names_are_locked_and_swept(box: Box) -> 
         ".envrc", ".husky/pre-commit", ".mcp.json", ".vscode/tasks.json", ".gitmodules", ".gitattributes", ".npmrc",
         ".pre-commit-config.yaml", "lefthook.yml", "my.code-workspace", "NUGET.config", "mise.toml", ".pdbrc",
         "my.sublime-project", ".project", ".externalToolBuilders/a.launch", ".vibe/config.toml",
+        ".pi/extensions/a.ts", ".github/agents/a.agent.md", ".github/mcp.json", "conductor.json", ".rbenv-vars",
+       
     ],
 )  # fmt: skip
 def test_at_any_depth_what_is_there_is_locked_and_what_is_not_is_swept(box: Box, name: str) -> None:
