@@ -80,3 +80,12 @@ async def test_a_server_that_a_command_starts_itself_is_talked_to_without_a_ques
 async def test_a_file_that_is_named_as_a_url_needs_no_network(tmp_path: Path, command: str) -> None:
     async with desk(tmp_path) as at:
         assert (await at.bash(command)).data["stdout"].startswith("root:")
+
+
+async def test_package_managers_give_up_soon_where_no_network_is_and_only_there(tmp_path: Path) -> None:
+    """npm waits a minute otherwise before a command says that it needs the network."""
+    names = "npm_config_fetch_retries PIP_RETRIES UV_HTTP_RETRIES"
+    async with desk(tmp_path, allow=["Bash(printenv *)"]) as at:
+        tried, allowed = await at.bash(f"env printenv {names}"), await at.bash(f"printenv {names}")
+    assert (tried.metadata["box"], tried.data["stdout"]) == ("look", "0\n0\n0\n")
+    assert (allowed.metadata["box"], allowed.data["stdout"]) == ("work", "")

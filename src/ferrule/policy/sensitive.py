@@ -39,7 +39,7 @@ SECRETS = (
 _PERHAPS = (
     ".env.*", ".env-*", ".env_*", ".env~", ".envrc", "*.env", "*.pem", "*.key", "*.p8", "*.ppk", "*.p12", "*.pfx",
     "*.jks", "*.keystore", "id_*", ".npmrc", ".yarnrc.yml", "*credential*.json", "*service*account*.json",
-    "*client*secret*.json", "**/.docker/config.json",
+    "*client*secret*.json", "**/.docker/config.json", "**/.ssh/**",
 )  # fmt: skip
 """Reading these asks where they look like secrets; `looks_secret` says when they do."""
 _EXAMPLE = re.compile(r"(^|[._-])(examples?|samples?|template|tpl|dist|defaults?|schema|pub)([._-]|$)", re.IGNORECASE)
