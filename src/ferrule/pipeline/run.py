@@ -440,6 +440,7 @@ class Runtime:
             call.session, call.invocation.call_id, tool.name, emitter, port, (*lineage, tool.name), parent,
             asyncio.get_running_loop(),
         )  # fmt: skip
+        context.opened_hosts = call.decision.opens
         if call.decision.tentative or call.decision.tried:
 
             def approve(effects: Effects) -> Coroutine[Any, Any, Approval]:
