@@ -186,3 +186,13 @@ def test_a_replacement_in_a_whole_folder_leaves_out_what_other_programs_obey(tmp
     (named.root / ".envrc").write_text("a needle\n")
     named.call("FileSearch", pattern="needle", replace_with="pin", preview_only=False)
     assert (named.root / ".envrc").read_text() == "a pin\n"
+
+
+def test_a_replacement_in_a_folder_leaves_alone_what_a_rule_denies_writing(tmp_path: Path) -> None:
+    """S1: only the folder was decided about."""
+    room = Room(tmp_path, policy=SaysYes(), deny=["Edit(a.txt)"])
+    (room.root / "b.txt").write_text("b needle\n")
+    words = room.words("FileSearch", pattern="needle", replace_with="pin", preview_only=False)
+    assert "denied by `Edit(a.txt)`" in words
+    assert (room.root / "a.txt").read_text() == "a needle\n"
+    assert (room.root / "b.txt").read_text() == "b pin\n"
