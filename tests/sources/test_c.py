@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from typing import Any
 
@@ -194,7 +195,8 @@ BEHAVIOURS = [
           "tests/builtin/test_file_search.py::test_a_line_break_in_a_pattern_takes_the_whole_line_ending_with_it"),
     shown(984, "T3", "Files can be left out", "::test_files_can_be_left_out"),
     shown(985, "P11", "A replacement in many files is undone as one",
-          "tests/cli/test_undo.py::test_a_replacement_over_many_files_is_taken_back_at_once"),
+          "tests/cli/test_undo.py::test_a_replacement_over_many_files_is_taken_back_at_once",
+          "::test_a_program_undoes_and_redoes_a_change"),
     shown(986, "P9", "A long search shows its progress", "tests/builtin/test_file_search.py::test_progress_is_told"),
 ]  # fmt: skip
 
@@ -467,3 +469,15 @@ def test_files_can_be_left_out(desk: Desk) -> None:
         desk.put(name, "one\n")
     found = run(desk, "FileSearch", pattern="one", exclude="*.min.ts, vendor").data
     assert [one["path"] for one in found["files"]] == ["a.ts"]
+
+
+@pytest.mark.xfail(strict=True, reason="a session has no history for programs")
+async def test_a_program_undoes_and_redoes_a_change(desk: Desk) -> None:
+    """P11, X1."""
+    await desk.runtime.run("Write", {"file_path": "a.txt", "content": "x"})
+    history: Any = desk.session.history  # type: ignore[attr-defined]
+    for change, names in ((history.undo, []), (history.redo, ["a.txt"])):
+        done = change()
+        if inspect.isawaitable(done):
+            await done
+        assert desk.names() == names

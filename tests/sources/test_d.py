@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
+from tests.cli.conftest import Command
 from tests.sources.behaviours import shown
 from tests.workspace.desk import Desk, refused
 
@@ -22,6 +23,7 @@ from ferrule import (
     Runtime,
     Tool,
     ToolContext,
+    raw_tool,
     tool,
 )
 from ferrule.dialects import Exporter
@@ -81,7 +83,7 @@ BEHAVIOURS = [
           "tests/core/test_plain_schema.py::test_what_is_written_is_what_pydantic_writes"),
     shown(655, "P2", "A number where text is wanted can be refused", "::test_a_number_for_text_can_be_refused"),
     shown(704, "T4", "A factory takes a configuration with a schema and a function",
-          "::test_a_factory_takes_a_schema_and_a_function"),
+          "::test_a_factory_takes_a_schema_and_a_function", "::test_a_raw_tool_takes_a_schema_of_either_kind"),
     shown(714, "T1", "Every tool has a kind and a description", "tests/core/test_lint.py::test_descriptions",
           better="A function without a kind or a docstring is a tool too, so that trying one takes two lines: "
                  "`ferrule lint` reports what is missing, and without a kind it counts as `execute` wherever "
@@ -112,9 +114,10 @@ BEHAVIOURS = [
                  "secret and no folder of the machine."),
     shown(870, "T1", "The text for the model is short, long, usage notes and important notes, each a list",
           "tests/core/test_description.py::test_the_layers_come_in_order"),
-    shown(879, "T1", "Examples reach the model", "::test_examples_reach_the_model"),
+    shown(879, "T1", "Examples reach the model", "::test_examples_reach_the_model",
+          "::test_examples_are_shown_to_users"),
     # Read
-    shown(1343, "T3", "Read gives 2000 lines unless told otherwise", "::test_read_gives_2000_lines"),
+    shown(1343, "T3", "Read gives 2000 lines unless told otherwise", "::test_metadata_of_read"),
     shown(1346, "P2", "Read refuses an empty path", "::test_an_empty_path_is_a_validation_error"),
     shown(1349, "P2", "Read takes an offset from 0 and a limit from 1 to 10000, both whole numbers",
           "tests/builtin/test_read.py::test_a_page_that_cannot_be_is_refused"),
@@ -163,8 +166,8 @@ BEHAVIOURS = [
           "tests/policy/test_always.py::test_a_write_offers_its_real_folder"),
     shown(1897, "T9", "Editing a directory is a validation error", "::test_a_directory_is_a_validation_error"),
     shown(1908, "T9", "Editing a file that is missing is an error that names it",
-          "::test_editing_what_is_missing_says_so"),
-    shown(1922, "T9", "Equal texts are a validation error", "::test_equal_texts_are_a_validation_error"),
+          "::test_equal_texts_and_a_missing_file_are_told_apart"),
+    shown(1922, "T9", "Equal texts are a validation error", "::test_equal_texts_and_a_missing_file_are_told_apart"),
     shown(1935, "T9", "A text that is not in the file is a validation error",
           "::test_a_text_that_is_not_there_is_a_validation_error"),
     shown(1947, "T9", "Several matches are a validation error with their number and what to do",
@@ -209,7 +212,8 @@ BEHAVIOURS = [
           better="Paths in results are relative to the working directory whatever folder was searched, so that the "
                  "next call can take them as they are."),
     shown(2743, "T3", "No match is a success that says so, with a count of 0", "::test_no_match_is_a_success"),
-    shown(2755, "T9", "The metadata of Glob has pattern, count and the folder", "::test_metadata_of_searches"),
+    shown(2755, "T9", "The metadata of Glob has pattern, count and the folder", "::test_metadata_of_searches",
+          "::test_metadata_of_glob_has_the_folder"),
     # Grep
     shown(2978, "T3", "Grep takes a regular expression that is not empty", "::test_an_empty_pattern_is_refused"),
     shown(2981, "T3", "Grep searches a directory or a file", "tests/builtin/test_grep.py::test_good_cases"),
@@ -253,14 +257,16 @@ BEHAVIOURS = [
     shown(3400, "T9", "A model reads standard output and then standard error under a mark",
           "::test_standard_error_is_marked"),
     shown(3406, "T9", "A command without output says so", "tests/builtin/test_bash.py::test_good_cases"),
-    shown(3410, "T9", "The metadata of Bash has exit_code and working_directory", "::test_metadata_of_bash"),
+    shown(3410, "T9", "The metadata of Bash has exit_code and working_directory",
+          "::test_a_command_runs_in_a_working_directory"),
     shown(3411, "T9", "The metadata of Bash has the command", "::test_metadata_of_bash_has_the_command"),
     shown(3426, "T9", "A command that takes too long is a timeout error",
           "::test_a_command_that_takes_too_long_is_a_timeout_error"),
     shown(3438, "T9", "A command that fails is an execution error with its exit code and its output",
           "::test_a_failing_command_is_an_execution_error"),
     # All of them
-    shown(3839, "T3", "All built-in tools can be had in a list", "::test_the_six_tools_and_their_kinds"),
+    shown(3839, "T3", "All built-in tools can be had in a list", "::test_the_six_tools_and_their_kinds",
+          "::test_the_list_has_no_tool_twice_under_two_names"),
     # The registry
     shown(3946, "R5", "An event carries the tool", "::test_an_event_carries_the_tool"),
     shown(3963, "R2", "A name that is taken is refused",
@@ -443,15 +449,9 @@ def test_examples_reach_the_model() -> None:
     assert "repeat a word" in openai["function"]["description"]
 
 
-def test_read_gives_2000_lines(desk: Desk) -> None:
-    desk.put("a.txt", "x\n" * 2500)
-    metadata = desk.read("a.txt").metadata
-    assert (metadata["lines_read"], metadata["total_lines"], metadata["has_more"]) == (2000, 2500, True)
-
-
 def test_an_empty_path_is_a_validation_error(desk: Desk) -> None:
-    for name in ("Read", "Write", "Edit"):
-        more = {"Read": {}, "Write": {"content": "x"}, "Edit": {"old_string": "a", "new_string": "b"}}[name]
+    needed = {"Read": {}, "Write": {"content": "x"}, "Edit": {"old_string": "a", "new_string": "b"}}
+    for name, more in needed.items():
         result = desk.call(name, "", **more)
         assert result.error is not None
         assert result.error.kind is ErrorKind.VALIDATION
@@ -495,9 +495,11 @@ def test_the_users_line_has_the_range(desk: Desk) -> None:
 
 def test_metadata_of_read(desk: Desk) -> None:
     desk.put("a.txt", "one\ntwo\nthree\n")
-    assert desk.read("a.txt", offset=1, limit=1).metadata == {
-        "file_path": "a.txt", "offset": 1, "total_lines": 3, "lines_read": 1, "has_more": True,
-    }  # fmt: skip
+    metadata = desk.read("a.txt", offset=1, limit=1).metadata
+    found = {key: metadata[key] for key in ("file_path", "offset", "total_lines", "lines_read", "has_more")}
+    assert found == {"file_path": "a.txt", "offset": 1, "total_lines": 3, "lines_read": 1, "has_more": True}
+    desk.put("b.txt", "x\n" * 2500)
+    assert desk.read("b.txt").metadata["lines_read"] == 2000
 
 
 @pytest.mark.xfail(strict=True, reason="an absolute path is shown as a relative one")
@@ -518,12 +520,8 @@ def test_signatures_and_rules_of_the_file_tools(desk: Desk) -> None:
         assert invocation.always_rule == f"{name}:{file.parent}/*"
 
 
-def test_editing_what_is_missing_says_so(desk: Desk) -> None:
-    result = refused(desk.edit("none.txt", "a", "b"), "missing")
-    assert "`none.txt`" in result.llm_content
-
-
-def test_equal_texts_are_a_validation_error(desk: Desk) -> None:
+def test_equal_texts_and_a_missing_file_are_told_apart(desk: Desk) -> None:
+    assert "`none.txt`" in refused(desk.edit("none.txt", "a", "b"), "missing").llm_content
     desk.seen("a.txt", "one\n")
     assert refused(desk.edit("a.txt", "one", "one"), "identical").error.kind is ErrorKind.VALIDATION  # type: ignore[union-attr]
 
@@ -621,7 +619,14 @@ def test_metadata_of_searches(desk: Desk) -> None:
     desk.put("src/a.txt", "x\n")
     for name, pattern in (("Glob", "*.txt"), ("Grep", "x")):
         metadata = run(desk, name, pattern=pattern, path="src").metadata
-        assert metadata == {"pattern": pattern, "path": "src", "count": 1}
+        found = {key: metadata[key] for key in ("pattern", "path", "count")}
+        assert found == {"pattern": pattern, "path": "src", "count": 1}
+
+
+@pytest.mark.xfail(strict=True, reason="the metadata of Glob has no `cwd`")
+def test_metadata_of_glob_has_the_folder(desk: Desk) -> None:
+    desk.put("src/a.txt", "x\n")
+    assert run(desk, "Glob", pattern="*.txt", path="src").metadata["cwd"].endswith("src")
 
 
 def test_include_chooses_files(desk: Desk) -> None:
@@ -659,7 +664,7 @@ async def test_a_command_runs_in_a_working_directory(desk: Desk) -> None:
     async with desk.runtime:
         result = await desk.runtime.run("Bash", {"command": "pwd", "working_directory": "src"})
     assert result.data["stdout"] == f"{desk.workspace}/src\n"
-    assert result.metadata["working_directory"] == f"{desk.workspace}/src"
+    assert (result.metadata["exit_code"], result.metadata["working_directory"]) == (0, f"{desk.workspace}/src")
 
 
 @pytest.mark.xfail(strict=True, reason="`concurrency_safe` is true, although its calls take turns")
@@ -713,12 +718,6 @@ async def test_standard_error_is_marked(desk: Desk) -> None:
     good, _, bad = result.llm_content.partition("[stderr]")
     assert "good" in good
     assert "bad" in bad
-
-
-async def test_metadata_of_bash(desk: Desk) -> None:
-    async with desk.runtime:
-        metadata = (await desk.runtime.run("Bash", {"command": "true"})).metadata
-    assert (metadata["exit_code"], metadata["working_directory"]) == (0, str(desk.workspace))
 
 
 @pytest.mark.xfail(strict=True, reason="the metadata of Bash has no `command`")
@@ -784,3 +783,23 @@ def test_an_event_carries_the_tool() -> None:
     assert [(one.change, one.origin, one.tool) for one in heard] == [
         ("registered", "mcp", BY_NAME["Read"]), ("unregistered", "mcp", BY_NAME["Read"]),
     ]  # fmt: skip
+
+
+@pytest.mark.xfail(strict=True, reason="`raw_tool` takes a JSON Schema only")
+def test_a_raw_tool_takes_a_schema_of_either_kind() -> None:
+    search: Any = raw_tool("search_notes", SearchParams, lambda params: params.query)  # type: ignore[arg-type]
+    assert Runtime([search]).run_sync("search_notes", {"query": "x"}).data == "x"
+
+
+@pytest.mark.xfail(strict=True, reason="`ferrule tools NAME` leaves examples out")
+def test_examples_are_shown_to_users(ferrule: Command) -> None:
+    (example,) = BY_NAME["Edit"].description.examples
+    assert example.description in ferrule("tools", "Edit").out
+
+
+@pytest.mark.xfail(strict=True, reason="`builtin_tools` gives both families")
+def test_the_list_has_no_tool_twice_under_two_names() -> None:
+    """T3: the standard names, and of the assistant's those that have no twin."""
+    names = {one.name for one in builtin_tools()}
+    assert set(SIX) | {"getCurrentDateTime", "getCurrentDirectory", "getGitInfo"} <= names
+    assert not {"readFile", "listFiles", "searchFiles", "executeCommand"} & names

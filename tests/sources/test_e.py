@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import sys
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tests.mcp_client.peers import PLAIN
 from tests.sources.behaviours import shown
 
 from ferrule import (
@@ -18,6 +21,7 @@ from ferrule import (
     Problem,
     RawCall,
     Registry,
+    RulePolicy,
     Runtime,
     Session,
     Tool,
@@ -225,7 +229,8 @@ BEHAVIOURS = [
           "tests/registry/test_views.py::test_versions_can_be_pinned_through_a_view"),
     shown(698, "R8", "Tools are registered without a restart",
           "tests/plugins/test_folder_tools.py::test_every_change_is_an_event_with_its_origin",
-          "tests/panel/test_plugins.py::test_from_a_market_to_a_tool_that_is_called_and_gone_again"),
+          "tests/panel/test_plugins.py::test_from_a_market_to_a_tool_that_is_called_and_gone_again",
+          "::test_a_server_that_is_closed_takes_its_tools_along"),
     shown(702, "O6", "Tools run on other machines",
           "tests/remote/test_calls.py::test_results_are_those_of_a_call_in_process"),
     shown(703, "R7", "There is a market of plugins", "tests/cli/test_market.py::test_a_market_is_published_and_used"),
@@ -416,3 +421,17 @@ def test_the_metrics_have_their_names() -> None:
         "tool_registry_size 1",
     ):
         assert line in page
+
+
+@pytest.mark.xfail(strict=True, reason="the tools of a closed server stay in the registry")
+async def test_a_server_that_is_closed_takes_its_tools_along() -> None:
+    """R5, R8: and those who listen to the registry hear of it."""
+    server = {"command": sys.executable, "args": ["-I", str(PLAIN), "good", os.devnull]}
+    registry, heard = Registry(), list[str]()
+    async with Runtime(registry, mcp_servers={"peer": server}, policy=RulePolicy(allow=["mcp__*"])) as runtime:
+        assert (await runtime.run("mcp__peer__echo", {"text": "hi"})).llm_content == "hi"
+        registry.subscribe(lambda event: heard.append(f"{event.change} {event.name}"))
+    assert registry.names() == []
+    assert "unregistered mcp__peer__echo" in heard
+    result = await runtime.run("mcp__peer__echo", {"text": "hi"})
+    assert "closed" in result.llm_content
