@@ -52,6 +52,7 @@ BYPASS = Decision(Verdict.ALLOW, phrase("mode bypass allows everything that is n
 _EDITS = Decision(Verdict.ALLOW, phrase("mode accept-edits lets tools write"))
 PLAN = Decision(Verdict.DENY, phrase("mode plan runs only read-only tools"))
 _ASK_DANGEROUS = Decision(Verdict.ASK, phrase("the tool is marked dangerous"))
+_ASK_DANGEROUS_COMMAND = Decision(Verdict.ASK, phrase("the command is dangerous"))
 _ASK_PERMISSION = Decision(Verdict.ASK, phrase("the tool requires permission"))
 _ASK_WRITES = Decision(Verdict.ASK, phrase("the tool counts as read-only, but says that this call writes"))
 _ASK_KIND = {
@@ -64,8 +65,9 @@ _ASK_KIND = {
 class DefaultPolicy:
     """For programs that chose no policy: read-only tools run, and tools that write or execute ask.
 
-    A tool without a kind runs, because the program itself provided it. If it is `served` to others, it counts as one
-    that executes.
+    A command that can be tried asks once it is known what it would change, and a dangerous one asks before that. A tool
+    without a kind runs, because the program itself provided it. If it is `served` to others, it counts as one that
+    executes.
     """
 
     def __init__(self, *, served: bool = False) -> None:
@@ -83,6 +85,8 @@ class DefaultPolicy:
                 return READ_ONLY  # the quick way for most calls
             if not (tool.kind_given or self._served):
                 return _NO_KIND
+        if tool.has_touches and (caution := invocation.info.caution) is not None and caution():
+            return _ASK_DANGEROUS_COMMAND
         if self._remembered and (session.id, tool, rule := invocation.always_rule) in self._remembered:
             return Decision(Verdict.ALLOW, phrase("`{rule}` is always allowed in this session", rule=rule), rule)
         return by_kind(invocation, Mode.DEFAULT)

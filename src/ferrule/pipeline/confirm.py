@@ -211,7 +211,10 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
                 return _unasked(decision)
             left_out = f"… the changes of {effects.left_out:,} more files are not shown\n" if effects.left_out else ""
             question = _question(invocation, decision, offer)
-            answer = await asking.ask(replace(question, effects=effects, preview=effects.diff + left_out))
+            try:
+                answer = await asking.ask(replace(question, effects=effects, preview=effects.diff + left_out))
+            except StoppedError as invalid:
+                return Approval(False, phrase("the answer was not valid"), invalid.suggestion or "")
             if answer.choice is Choice.ALWAYS and offer is not None:
                 policy.remember(invocation, session)
     record.answer = answer.choice.value

@@ -86,8 +86,8 @@ class LogRecorder:
     """A recorder and watcher: a line when a call is looked up, when its tool starts, and when it ends.
 
     Lookups and starts are `DEBUG`, except that a tool nobody knows is `WARNING`; success is `INFO`, failure
-    and refusal `WARNING`. With `names` an end is written by names, for logs of many tenants that are searched as text:
-    `toolName=…, toolCallId=…, tenant=…, userId=…, resultLength=…` or `error=…`.
+    and refusal `WARNING`. With `names` starts and ends are written by names, for logs of many tenants that are searched
+    as text: `toolName=…, toolCallId=…, tenant=…, userId=…, resultLength=…` or `error=…`.
     """
 
     for_debugging = True
@@ -106,7 +106,9 @@ class LogRecorder:
     def started(self, invocation: Invocation, session: Session) -> None:
         if _calls.isEnabledFor(logging.DEBUG):
             fields = _fields(invocation.tool.name, invocation.call_id, session.id, session.caller)
-            _calls.debug("start %s %s", fields["tool"], fields["call_id"], extra=fields)
+            said = (fields["tool"], fields["call_id"], fields["tenant"], fields["user"])
+            words, said = (f"start {_NAMES}", said) if self._names else ("start %s %s", said[:2])
+            _calls.debug(words, *said, extra=fields)
 
     def record(self, record: CallRecord) -> None:
         succeeded = record.outcome == "success"
@@ -133,7 +135,8 @@ class LogRecorder:
             _calls.log(level, words, fields["tool"], fields["call_id"], record.duration * 1000, *ended, extra=fields)
 
 
-_NAMES_LINE = "toolName=%s, toolCallId=%s, tenant=%s, userId=%s, duration=%.1f ms, %s=%s"
+_NAMES = "toolName=%s, toolCallId=%s, tenant=%s, userId=%s"
+_NAMES_LINE = f"{_NAMES}, duration=%.1f ms, %s=%s"
 
 
 def _names_of(record: CallRecord) -> tuple[Any, ...]:
