@@ -262,6 +262,8 @@ def status(url: str | None, key: Path | None, pools: tuple[str, ...], as_json: b
         print_table([_("WORKER"), _("POOL"), _("RUNNING"), _("TOOLS"), _("WORKSPACE")], listed)
 
 
+remote_command.add_command(status, "list")  # as every group has one
+
 _COUNTS = ("pending", "in_flight", "lost")
 
 
