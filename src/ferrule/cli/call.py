@@ -80,9 +80,10 @@ def call_command(
 ) -> None:
     settings = settings_for(workspace, {"remote": {"pools": {pool: [tool]}}} if pool else None).settings
     if pool and not settings.remote.url:
-        from ferrule.cli.remote import await_dev_server
+        from ferrule.cli.remote import DEV_SECONDS, await_dev_server
 
         asyncio.run(await_dev_server(settings))
+        settings = replace(settings, remote=replace(settings.remote, wait=max(settings.remote.wait, DEV_SECONDS)))
     warn_of_freedom(settings)
     text = given_arguments(arguments, settings.limits.argument_bytes)
     line = StatusLine()
