@@ -94,8 +94,8 @@ def _language_option() -> click.Option:
     return click.Option(["--lang"], type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
 
 
-def run(commands: Mapping[str, tuple[str, str]]) -> None:
-    """Run the command line; settings that are wrong end it with one clear line."""
+def command_line(commands: Mapping[str, tuple[str, str]]) -> click.Group:
+    """`ferrule` with all its commands, in the language that was chosen."""
 
     @click.group(
         cls=LazyGroup,
@@ -119,6 +119,12 @@ def run(commands: Mapping[str, tuple[str, str]]) -> None:
     for module in (click.core, click.decorators, click.exceptions, click.formatting, click.parser, click.types):
         vars(module).update(_=_, ngettext=_counted)
     click.Context.formatter_class = _Formatter
+    return ferrule
+
+
+def run(commands: Mapping[str, tuple[str, str]]) -> None:
+    """Run the command line; settings that are wrong end it with one clear line."""
+    ferrule = command_line(commands)
     if "_FERRULE_COMPLETE" in os.environ:  # a shell asks for completions
         ferrule(prog_name="ferrule")
     try:
