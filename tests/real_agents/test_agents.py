@@ -144,7 +144,9 @@ def test_an_agent_works_with_our_tools(agent: Agent, transport: str, tmp_path: P
 
 
 def comparable(agent: Agent, schema: Any) -> Any:
-    """A schema without what an agent adds or leaves out: Codex passes on the shape alone, and no bounds of values."""
+    """A schema without what an agent adds or leaves out: Codex passes on the shape alone, no bounds of values, and
+    nothing at all of what takes any value.
+    """
     dropped = {"minimum", "maximum", "minItems", "maxItems", "title", "format"} if agent is CODEX else set[str]()
     if isinstance(schema, list):
         return [comparable(agent, one) for one in schema]
@@ -153,6 +155,8 @@ def comparable(agent: Agent, schema: Any) -> Any:
     shape = {key: comparable(agent, one) for key, one in schema.items() if key not in dropped}
     if isinstance(shape.get("properties"), dict) and agent is GEMINI:
         shape["properties"].pop("wait_for_previous", None)
+    if agent is CODEX and shape.keys() == {"description"}:
+        return {}
     if agent is CODEX and shape.get("type") == "object":
         shape.setdefault("properties", {})
     return shape
@@ -230,7 +234,7 @@ def test_a_call_that_asks_is_refused_with_what_would_allow_it_where_nobody_is_th
     assert f"`ferrule mcp --allow 'Edit(/{ran.workspace}/**)'`" in given.text
     expected = {
         CLAUDE.name: "the question was closed without an answer",
-        CODEX.name: "that of a client which runs without one",
+        CODEX.name: "from a client that runs without one",
         GEMINI.name: "this client cannot ask the user",
         OPENCODE.name: "this client cannot ask the user",
     }
