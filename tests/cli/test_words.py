@@ -44,6 +44,14 @@ def test_every_message_has_chinese_words_and_the_shipped_file_is_current(catalog
         assert catalogues.as_mo(current) == file.with_suffix(".mo").read_bytes(), "run scripts/catalogues"
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_all_that_users_read_from_the_commands_is_what_was_reviewed(catalogues: Any, language: str) -> None:
+    """The help of every command and every message; a difference is looked at before it is written anew."""
+    (file,) = (one for one in catalogues.files() if one.stem == "ferrule")
+    reviewed = (catalogues.USER_TEXTS / f"{language}.txt").read_text(encoding="utf-8")
+    assert catalogues.user_texts(language, catalogues.updated(file)) == reviewed, "run scripts/catalogues"
+
+
 def test_placeholders_survive_translation(catalogues: Any) -> None:
     for file in catalogues.files():
         for message in catalogues.updated(file):

@@ -21,7 +21,7 @@ from tests.real_agents.wire_responses import OpenAIResponses
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(os.environ.get("MCP_NODE_TOOLS") or ROOT / ".venv" / "node-tools") / "agents"
-SECONDS = 180
+SECONDS = 120
 _QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -30,6 +30,7 @@ _QUIET = {
     "NO_COLOR": "1",
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "npm_config_offline": "true",  # opencode would install what only plugins need
 }
 
 
@@ -55,7 +56,7 @@ Prepare = Callable[[Place], tuple[list[str], dict[str, str]]]
 """Writes an agent's settings, and gives its arguments and variables."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Agent:
     name: str
     program: str

@@ -98,6 +98,13 @@ def workspace_option(command: F) -> F:
     )(command)
 
 
+def yes_option(command: F) -> F:
+    """--yes, for what asks before calls run."""
+    return click.option("--yes", is_flag=True, help=_("Answer yes to every question; what is denied stays denied."))(
+        command
+    )
+
+
 def permission_options(command: F) -> F:
     """--mode, --allow, --ask and --deny."""
     return _with(
