@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ferrule.app.build import build_tools
+from ferrule.app.build import assistant_tools, build_tools
 from ferrule.cli.completion import complete_tools
 from ferrule.cli.mcp_servers import list_servers
 from ferrule.cli.options import json_option, promise, report_broken, settings_for, warn, workspace_option
@@ -113,6 +113,7 @@ def tools_command(
         return
     shown = source.search(" ".join(query), most=1000) if query else source.tools()
     origins = {name: entry.origin for name, entry in source.entries()}
+    offered = set(assistant_tools(loaded.settings, tools.registry).names())
     if dialect:
         _print_definitions(shown, dialect)
         return
@@ -122,12 +123,21 @@ def tools_command(
         if fault is not None:
             warn(fault)
     if as_json:
-        write_json([_document(tool, origins[tool.name], faults[tool.name]) for tool in shown])
+        write_json(
+            [
+                {**_document(tool, origins[tool.name], faults[tool.name]), "assistant": tool.name in offered}
+                for tool in shown
+            ]
+        )
     elif not shown:
         click.echo(_("No tool matches."), err=True)
     else:
-        rows = [[tool.name, tool.kind.value, description_of(tool).short] for tool in shown]
-        print_table([_("NAME"), _("KIND"), _("DESCRIPTION")], rows)
+        marks = {True: _("yes"), False: _("no")}
+        rows = [
+            [tool.name, tool.kind.value, marks[tool.name in offered], description_of(tool).short]
+            for tool in sorted(shown, key=lambda tool: tool.name not in offered)
+        ]
+        print_table([_("NAME"), _("KIND"), _("ASSISTANT"), _("DESCRIPTION")], rows)
 
 
 def _print_definitions(tools: list[Tool[Any]], name: str) -> None:

@@ -52,7 +52,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 async def results(folder: Path) -> list[tuple[str, ToolResult]]:
     (folder / "dot.bin").write_bytes(bytes(range(256)))
-    runtime = Runtime(builtin_tools(), session=Session(workspace=folder), policy=SaysYes())
+    runtime = Runtime(builtin_tools(family="all"), session=Session(workspace=folder), policy=SaysYes())
     async with runtime:
         return [(name, await runtime.run(RawCall(name, arguments))) for name, arguments in CALLS]
 
@@ -163,7 +163,7 @@ def test_while_it_runs_a_tool_says_what_it_does_and_else_what_it_was_given(
 
 
 def test_every_built_in_says_what_it_does_in_chinese(chinese: None) -> None:
-    for one in builtin_tools():
+    for one in builtin_tools(family="all"):
         schema: Any = one.input_schema
         values = dict.fromkeys(schema.get("properties", {}), "x")
         said = doing(CallAsked(RawCall(one.name, {}), "", one.doing, values))
@@ -171,7 +171,7 @@ def test_every_built_in_says_what_it_does_in_chinese(chinese: None) -> None:
 
 
 def test_what_a_search_streams_is_its_result_again() -> None:
-    assert {one.name for one in builtin_tools() if not shows_output(one)} == {
+    assert {one.name for one in builtin_tools(family="all") if not shows_output(one)} == {
         "Glob", "Grep", "FileSearch", "searchFiles",
     }  # fmt: skip
     assert shows_output(ask_oracle)
