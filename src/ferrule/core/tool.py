@@ -400,11 +400,7 @@ class Tool(Generic[P]):
         for base in _generic_bases(type(self)):
             model = get_args(base)[0]
             if isinstance(model, type):
-                if not hasattr(model, "model_json_schema"):
-                    raise DefinitionError(
-                        f"`{self.name}`: a {model.__name__} cannot be its parameters. Make it a pydantic model: "
-                        f"`class {model.__name__}(BaseModel)`."
-                    )
+                require_model(self.name, model)
                 return cast("Params[P]", ModelParams(cast("Any", model)))
         raise DefinitionError(
             f"`{self.name}` does not declare its parameters. Write `class {type(self).__name__}(Tool[ItsParams])`, "
@@ -530,6 +526,15 @@ def output_schema_of(tool: Tool[Any]) -> dict[str, Any] | None:
     except Exception:  # as above
         logger.debug("The results of tool %s go without a schema", tool.name, exc_info=True)
         return None
+
+
+def require_model(tool: str, model: type[Any]) -> None:
+    """Raise `DefinitionError` unless a class can be the parameters of a tool."""
+    if not hasattr(model, "model_json_schema"):
+        raise DefinitionError(
+            f"`{tool}`: a {model.__name__} cannot be its parameters. Make it a pydantic model: "
+            f"`class {model.__name__}(BaseModel)`."
+        )
 
 
 def _filled(tool: str, form: Any, params: Any) -> Any:
