@@ -110,10 +110,11 @@ def test_a_function_whose_one_parameter_is_a_model_reports_that_its_arguments_ar
 ) -> None:
     nested = tool(read_part)
     assert list(nested.input_schema["properties"]) == ["params"]  # type: ignore[index]
-    assert caplog.messages == [
+    (message,) = caplog.messages
+    assert message == (
         'The arguments of tool read_part are {"params": {…}}, because its one parameter is a model. If they should be '
         "the fields of ReadParams, write tool(schema=ReadParams, execute=…)."
-    ]
+    )
     caplog.clear()
 
     @tool
