@@ -35,6 +35,11 @@ def test_the_list_marks_what_the_assistant_is_not_given(ferrule: Command) -> Non
     assert "content" in ferrule("call", "readFile", '{"filePath": "a"}').out
 
 
+def test_one_tool_is_shown_with_its_examples(ferrule: Command) -> None:
+    """T1."""
+    assert 'Examples:\n- find all Python files: {"pattern": "*.py"}\n' in ferrule("tools", "Glob").out
+
+
 def test_words_narrow_the_list(ferrule: Command) -> None:
     """R3: search over names and descriptions."""
     assert [line.split()[0] for line in ferrule("tools", "rocket").out.splitlines()[1:]] == ["launch_rocket"]

@@ -230,7 +230,7 @@ def _of_name(tool: Tool[Any]) -> Iterator[LintFinding]:
 
 def _of_description(tool: Tool[Any]) -> Iterator[LintFinding]:
     try:
-        text = tool.description.text.strip()
+        text = tool.description.prose.strip()
     except Exception as error:  # noqa: BLE001 - a class may write it as a property, which can fail in any way
         yield _found("F014", "description", _told(error))
         return
