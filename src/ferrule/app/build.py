@@ -449,6 +449,7 @@ class App:
                 environment=session_environment(settings, workspace, single_call=single_call),
             ),
             hooks=build_hooks(settings),
+            repair=settings.tools.repair,
             own_loop=True,
             remote=remote or self.remote,
         )

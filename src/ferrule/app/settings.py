@@ -78,10 +78,13 @@ class LimitSettings(_Section):
 
 @dataclass(slots=True)
 class ToolSettings(_Section):
-    """Which tools there are besides the built-ins, and which are switched off."""
+    """Which tools there are besides the built-ins, which are switched off, and whether harmless mistakes in arguments
+    are repaired.
+    """
 
     plugins: bool = True
     drafts: bool = True
+    repair: bool = True
     folders: list[Path] = field(default_factory=list[Path])
     disabled: list[str] = field(default_factory=list[str])
 
@@ -600,6 +603,8 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
     kept["limits"] = limits
     tools = dict(project.get("tools", {}))
     set_aside += [f"tools.{key}" for key in ("folders", "plugins", "drafts") if tools.pop(key, None)]
+    if not person.tools.repair and tools.pop("repair", None):
+        set_aside.append("tools.repair")
     kept["tools"] = tools
     files = dict(project.get("files", {}))
     set_aside += [f"files.{key}" for key in ("folders", "hard_links") if files.pop(key, None)]

@@ -80,6 +80,7 @@ class ToolOptions(TypedDict, total=False):
     idempotent: bool
     timeout: float | None
     cache: bool | float
+    repair: bool
     needs: Iterable[str]
     max_result: int | None
     grace: float | None
@@ -138,6 +139,8 @@ class Tool(Generic[P]):
     strict: bool = False
     concurrency_safe: bool = True
     enabled: bool = True
+    repair: bool = True
+    """Whether harmless mistakes in its arguments are repaired, such as `5` for `"5"`."""
     dangerous: bool = False
     requires_permission: bool = False
     roles: frozenset[str] = frozenset()
@@ -238,7 +241,7 @@ class Tool(Generic[P]):
         self._described = not own.isdisjoint(_CALL_OPTIONS)
         self.checks_output = style in (Style.ASYNC, Style.SYNC) or "output_schema" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
-                    "requires_permission", "idempotent", "timeout", "max_result", "grace", "may_block",
+                    "requires_permission", "idempotent", "repair", "timeout", "max_result", "grace", "may_block",
                     "remote", "doing"):  # fmt: skip
             if key in options:
                 setattr(self, key, options[key])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.remote")
 
 _PLAIN = ("display_name", "version", "category", "strict", "concurrency_safe", "dangerous", "requires_permission",
-          "idempotent", "timeout", "max_result", "grace", "read_only", "cache", "doing")  # fmt: skip
+          "idempotent", "timeout", "max_result", "grace", "read_only", "cache", "doing", "repair")  # fmt: skip
 _LISTED = ("tags", "roles", "needs")
 
 
