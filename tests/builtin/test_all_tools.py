@@ -59,6 +59,30 @@ def test_a_model_gets_one_family_of_names() -> None:
         builtin_tools(family="asistant")  # type: ignore[arg-type]
 
 
+def test_each_says_what_holds_for_its_calls() -> None:
+    """T1, T2: the titles are those of D; what asks says so, and so does what a batch runs in order."""
+    shown = {one.name: (one.display_name, one.requires_permission, one.concurrency_safe) for one in builtin_tools()}
+    assert shown == snapshot(
+        {
+            "Read": ("File Read", False, True),
+            "Write": ("File Write", True, True),
+            "Edit": ("File Edit", True, True),
+            "MultiEdit": ("File Edits", True, True),
+            "Glob": ("File Search", False, True),
+            "Grep": ("Content Search", False, True),
+            "FileSearch": ("Search and Replace", True, True),
+            "LS": ("Folder Listing", False, True),
+            "Bash": ("Shell Command", True, False),
+            "BashOutput": ("Shell Output", False, True),
+            "BashInput": ("Shell Input", True, False),
+            "KillShell": ("Shell Stop", True, True),
+            "getGitInfo": ("Git state", False, True),
+            "getCurrentDateTime": ("Current date and time", False, True),
+            "getCurrentDirectory": ("Current directory", False, True),
+        }
+    )
+
+
 def test_our_own_linter_finds_nothing() -> None:
     """T11."""
     assert [finding for tool in builtin_tools(family="all") for finding in lint_tool(tool)] == []

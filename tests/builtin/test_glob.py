@@ -24,7 +24,11 @@ what a folder holds use LS.
 Usage notes:
 - `*` and `?` stay within a name, `**` spans folders, `{a,b}` and `[a-z]` choose: `src/**/*.{ts,tsx}`.
 - A pattern without a slash fits at any depth: `*.py`, `Makefile`.
-- Files only, hidden ones too. Left out are folders, links, `.git`, `node_modules`, and what `.gitignore`, `.ignore` or `.ferruleignore` names, unless `path` starts there.\
+- Files only, hidden ones too. Left out are folders, links, `.git`, `node_modules`, and what `.gitignore`, `.ignore` or `.ferruleignore` names, unless `path` starts there.
+
+Examples:
+- find all Python files: {"pattern": "*.py"}
+- find files named setup.cfg in the lib folder: {"pattern": "setup.cfg", "path": "lib"}\
 """)
 
 

@@ -22,7 +22,10 @@ is a success with a count of 0.
 
 Usage notes:
 - A pattern without a slash fits at any depth; `**` spans directories; `{a,b}` chooses.
-- Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `baseDir` starts there.\
+- Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `baseDir` starts there.
+
+Examples:
+- find all Python files: {"pattern": "*.py"}\
 """)
     assert search_files.input_schema == snapshot(
         {

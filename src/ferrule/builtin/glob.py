@@ -50,6 +50,7 @@ def _display(found: GlobResult | FilesFound) -> str:
 
 @tool(
     name="Glob",
+    display_name="File Search",
     kind="readonly",
     may_block=False,
     category="files",

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 def print_details(tool: Tool[Any]) -> None:
     """Kind, version, description, and each parameter with its type, default and description."""
-    write(f"{tool.name} {tool.version} ({tool.kind.value})")
+    title = f": {tool.display_name}" if tool.display_name != tool.name else ""
+    write(f"{tool.name} {tool.version} ({tool.kind.value}){title}")
     write(f"\n{description_of(tool).text}\n")
     if (fault := tool.fault) is not None:
         write(fault)

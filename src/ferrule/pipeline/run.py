@@ -396,7 +396,7 @@ class Runtime:
         if self._recording.watchers and self._recording.is_watched:
             self._recording.tell("started", invocation, session)
         try:
-            if self._tracer is None and tool.concurrency_safe:
+            if self._tracer is None and not tool.takes_turns:
                 value = await executor.execute(call)
             else:
                 value = await self._execute_apart(call)
@@ -456,7 +456,7 @@ class Runtime:
         """Run a tool inside a tracer's span, and one call at a time unless it is concurrency-safe."""
         tool, context, parent, record = call.invocation.tool, call.context, call.parent, call.record
         async with AsyncExitStack() as around:
-            if not tool.concurrency_safe:
+            if tool.takes_turns:
                 # An outer call of the same tool has its turn already. The calls made inside it take turns of their own.
                 outer = innermost(tool.name, parent)
                 turn = tool.name if outer is None else f"{tool.name} in {outer.call_id}"

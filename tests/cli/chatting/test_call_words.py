@@ -64,7 +64,7 @@ Write: created, 3 lines
 Write: overwritten, 1 line
 Edit: edited (+2 −1)
 Read: read 2 lines
-Read: read 1 line of 2
+Read: read line 1 of 2
 Read: binary file, 256 bytes
 readFile: read 12 bytes
 Glob: found 1 file
@@ -88,7 +88,7 @@ Write: 已创建，3 行
 Write: 已覆盖，1 行
 Edit: 已编辑（+2 −1）
 Read: 读取了 2 行
-Read: 读取了 1 行，共 2 行
+Read: 读取了第 1 行，共 2 行
 Read: 二进制文件，256 字节
 readFile: 读取了 12 字节
 Glob: 找到 1 个文件
