@@ -164,7 +164,11 @@ async def search_files(
     context: ToolContext,
     pattern: Annotated[
         str,
-        Field(min_length=1, max_length=4096, description="A glob for names or ends of paths, e.g. `*.py` or `src/**/*.ts`."),
+        Field(
+            min_length=1,
+            max_length=4096,
+            description="A glob for names or ends of paths, e.g. `*.py` or `src/**/*.ts`.",
+        ),
     ],
     folder: Annotated[
         str, Field(alias="baseDir", description="The directory to look in; the working directory unless given.")
