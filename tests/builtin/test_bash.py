@@ -36,7 +36,11 @@ Usage notes:
 - Nothing can be typed into it unless `terminal` is set: a program that asks gets end of file at once.
 - Long output is cut in the middle; the result names a file with all of it.
 - Processes that it leaves running end with it; use `run_in_background` for a server or a watcher.
-- What it changed in the workspace can be undone by the user.\
+- What it changed in the workspace can be undone by the user.
+
+Examples:
+- run the tests: {"command": "python -m pytest -q tests", "description": "run the tests"}
+- start "npm run dev" in the background: {"command": "npm run dev", "run_in_background": true}\
 """)
     fields: Any = bash.params.schema
     assert {name: one.get("description") for name, one in fields["properties"].items()} == snapshot(

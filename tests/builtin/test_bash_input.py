@@ -25,7 +25,10 @@ def test_what_a_model_reads_of_it() -> None:
     assert bash_input.description.text == snapshot("""\
 Type into a command that waits for input on its terminal.
 
-Use this after Bash with `terminal` said that the command waits for input.\
+Use this after Bash with `terminal` said that the command waits for input.
+
+Examples:
+- answer the waiting program with yes: {"text": "yes"}\
 """)
 
 

@@ -35,7 +35,10 @@ Use this for changes inside an existing file: everything else in it stays as it 
 
 IMPORTANT:
 - The file must have been read first, and be unchanged since.
-- `old_string` must stand in the file exactly once, unless `replace_all` is set; give enough lines around it.\
+- `old_string` must stand in the file exactly once, unless `replace_all` is set; give enough lines around it.
+
+Examples:
+- change "port = 80" to "port = 8080" in server.ini: {"file_path": "server.ini", "old_string": "port = 80", "new_string": "port = 8080"}\
 """)
     assert edit.input_schema == snapshot(
         {

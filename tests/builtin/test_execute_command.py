@@ -25,7 +25,10 @@ def test_what_a_model_reads_of_it() -> None:
     assert execute_command.description.text == snapshot("""\
 Run a shell command and give its output and exit code.
 
-Use this to build, test and start programs. It runs in a sandbox, within two minutes, with nothing to read from.\
+Use this to build, test and start programs. It runs in a sandbox, within two minutes, with nothing to read from.
+
+Examples:
+- run the command whoami: {"command": "whoami"}\
 """)
 
 

@@ -50,7 +50,10 @@ Usage notes:
 
 IMPORTANT:
 - All files change or none does, and all are undone as one. The files need not have been read before.
-- A file that changed since the same replacement was previewed stops it: preview again.\
+- A file that changed since the same replacement was previewed stops it: preview again.
+
+Examples:
+- replace "http:" with "https:" in many files: {"pattern": "http:", "replace_with": "https:", "literal": true}\
 """)
     assert file_search.expected_form == snapshot(
         '{"pattern": string, "path": string (optional, default "."), "file_glob": string | null (optional, default null), "exclude": string | null (optional, default null), "replace_with": string | null (optional, default null), "preview_only": boolean (optional, default true), "multiline": boolean (optional, default false), "literal": boolean (optional, default false), "ignore_case": boolean (optional, default false), "head_limit": integer (optional, default 200)}'

@@ -36,7 +36,10 @@ other program that the repository names.
 
 Usage notes:
 - `branch` is null when HEAD is detached, `commit` is null before the first one. `added` holds new files, also those git does not track yet; a folder of only such files is named once, with `/`.
-- Each list holds at most 500 names; `notes` says what is left out. A repository that begins above the workspace does not count.\
+- Each list holds at most 500 names; `notes` says what is left out. A repository that begins above the workspace does not count.
+
+Examples:
+- which git branch is this, and what has changed: {}\
 """)
 
 

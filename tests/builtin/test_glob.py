@@ -23,8 +23,12 @@ what a folder holds use LS.
 
 Usage notes:
 - `*` and `?` stay within a name, `**` spans folders, `{a,b}` and `[a-z]` choose: `src/**/*.{ts,tsx}`.
-- A pattern without a slash fits at any depth: `*.py`, `Makefile`.
-- Files only, hidden ones too. Left out are folders, links, `.git`, `node_modules`, and what `.gitignore`, `.ignore` or `.ferruleignore` names, unless `path` starts there.\
+- A pattern fits at any depth: `*.py`, `core/*.ts`. One that begins with `./` starts at `path`: `./*.md`.
+- Files only, hidden ones too. Left out are folders, links, `.git`, `node_modules`, and what `.gitignore`, `.ignore` or `.ferruleignore` names, unless `path` starts there.
+
+Examples:
+- find all Python files: {"pattern": "*.py"}
+- find files named setup.cfg in the lib folder: {"pattern": "setup.cfg", "path": "lib"}\
 """)
 
 
@@ -68,6 +72,29 @@ build/out.txt\
 No file fits `*.log` in `.`.
 [Most files there are `*.md` (2), `*.py` (2), `*.toml` (1), `*.ts` (1). What is ignored is not found.]\
 """)
+
+
+def test_a_pattern_with_a_slash_fits_at_any_depth(tmp_path: Path) -> None:
+    """D puts `**/` before every pattern; `./` and an absolute path say where one starts."""
+    for name in ("core/top.ts", "src/core/a.ts", "src/core/deep/b.ts", "src/score/c.ts", "lib/src/core/d.ts"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+
+    def found(pattern: str, path: str = ".") -> list[str]:
+        said = words(glob, tmp_path, {"pattern": pattern, "path": path}).splitlines()
+        return sorted(line for line in said[1:] if line.endswith(".ts"))
+
+    everywhere = ["core/top.ts", "lib/src/core/d.ts", "src/core/a.ts"]
+    assert found("core/*.ts") == found("**/core/*.ts") == everywhere
+    assert found("core/**") == sorted([*everywhere, "src/core/deep/b.ts"])
+    assert found("core/") == found("core/**")
+    assert found("src/**/*.ts") == sorted({*everywhere, "src/core/deep/b.ts", "src/score/c.ts"} - {"core/top.ts"})
+    assert found("./core/*.ts") == found(f"{tmp_path}/core/*.ts") == ["core/top.ts"]
+    assert found("core/*.ts", "src") == ["src/core/a.ts"]
+    assert found("./*.ts", "src/core") == ["src/core/a.ts"]
+    assert found("{core,score}/*.ts") == sorted([*everywhere, "src/score/c.ts"])
+    assert found("./top.ts") == []
 
 
 def test_no_file_is_a_success_that_says_what_is_near(tmp_path: Path) -> None:

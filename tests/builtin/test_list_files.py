@@ -21,7 +21,11 @@ Use this to see what is there before reading files. `total` counts every entry; 
 first are listed, and `notes` says so.
 
 Usage notes:
-- Hidden files are listed. `.git`, `node_modules` and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `directoryPath` starts there. Links are listed as files and not followed.\
+- Hidden files are listed. `.git`, `node_modules` and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `directoryPath` starts there. Links are listed as files and not followed.
+
+Examples:
+- list what is in this folder: {}
+- list the files in docs and all folders below it: {"directoryPath": "docs", "recursive": true}\
 """)
     assert list_files.input_schema == snapshot(
         {

@@ -20,7 +20,10 @@ Use this instead of several Edits of the same file: either every change is made,
 
 IMPORTANT:
 - The file must have been read first, and be unchanged since.
-- Each edit works on what the edits before it made.\
+- Each edit works on what the edits before it made.
+
+Examples:
+- make two changes in a.py: {"file_path": "a.py", "edits": [{"old_string": "x = 1", "new_string": "x = 2"}, {"old_string": "y = 1", "new_string": "y = 2"}]}\
 """)
     assert multi_edit.input_schema == snapshot(
         {

@@ -14,7 +14,10 @@ def test_what_a_model_reads_of_it() -> None:
     assert read_file.description.text == snapshot("""\
 Read a whole text file.
 
-Use this when the content of a file matters, and before changing it.\
+Use this when the content of a file matters, and before changing it.
+
+Examples:
+- show what is in README.md: {"filePath": "README.md"}\
 """)
     assert read_file.input_schema == snapshot(
         {

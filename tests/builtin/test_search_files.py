@@ -21,15 +21,18 @@ Use this when you know a part of a file's name. `count` counts every match; the 
 is a success with a count of 0.
 
 Usage notes:
-- A pattern without a slash fits at any depth; `**` spans directories; `{a,b}` chooses.
-- Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `baseDir` starts there.\
+- A pattern fits at any depth, unless it begins with `./`; `**` spans directories; `{a,b}` chooses.
+- Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `baseDir` starts there.
+
+Examples:
+- find all Python files: {"pattern": "*.py"}\
 """)
     assert search_files.input_schema == snapshot(
         {
             "additionalProperties": False,
             "properties": {
                 "pattern": {
-                    "description": "A glob from `baseDir` on, e.g. `*.py` or `src/**/*.ts`.",
+                    "description": "A glob for names or ends of paths, e.g. `*.py` or `src/**/*.ts`.",
                     "maxLength": 4096,
                     "minLength": 1,
                     "type": "string",

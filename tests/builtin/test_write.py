@@ -29,7 +29,10 @@ Use this for new files, or when most of a file changes; use Edit for small chang
 
 IMPORTANT:
 - A file that exists must have been read first, and be unchanged since.
-- Encoding and line endings of an existing file are kept.\
+- Encoding and line endings of an existing file are kept.
+
+Examples:
+- create a file todo.txt with the text "call Ann": {"file_path": "todo.txt", "content": "call Ann"}\
 """)
     assert write.input_schema == snapshot(
         {

@@ -56,7 +56,9 @@ METADATA = {
 
 def test_every_built_in_declares_its_output_under_the_names_of_the_catalogue() -> None:
     """T9: sections 4 and 7."""
-    declared = {tool.name: set((tool.output_schema or {}).get("properties", ())) for tool in builtin_tools()}
+    declared = {
+        tool.name: set((tool.output_schema or {}).get("properties", ())) for tool in builtin_tools(family="all")
+    }
     assert declared.keys() == REQUIRED.keys()
     assert {name: REQUIRED[name] - found for name, found in declared.items() if REQUIRED[name] - found} == {}
 
@@ -112,7 +114,7 @@ def _says_as_much(text: str, data: dict[str, Any]) -> None:
 @asynccontextmanager
 async def checked(workspace: Path, era: str = "handshake") -> AsyncGenerator[Checked]:
     session = Session(workspace=workspace)
-    server = McpServer(Runtime(Registry(builtin_tools()), policy=SaysYes(), session=session))
+    server = McpServer(Runtime(Registry(builtin_tools(family="all")), policy=SaysYes(), session=session))
     async with Client(server.sdk, mode=ERAS[era]) as client:
         listed = (await client.list_tools()).tools
         schemas = {tool.name: tool.output_schema for tool in listed}
@@ -296,7 +298,7 @@ def test_whatever_stands_in_files_and_names(
 async def test_an_agent_that_would_show_its_model_json_in_place_of_words_and_pictures_gets_those_alone(
     workspace: Path, name: str, era: str
 ) -> None:
-    server = McpServer(Runtime(Registry(builtin_tools()), session=Session(workspace=workspace)))
+    server = McpServer(Runtime(Registry(builtin_tools(family="all")), session=Session(workspace=workspace)))
     who = types.Implementation(name=name, version="1")
     async with Client(server.sdk, mode=ERAS[era], client_info=who) as client:
         assert [tool.name for tool in (await client.list_tools()).tools if tool.output_schema is not None] == []
@@ -309,7 +311,7 @@ async def test_an_agent_that_would_show_its_model_json_in_place_of_words_and_pic
 
 async def test_the_metadata_of_results_has_the_same_names(workspace: Path) -> None:
     """T9: section 7."""
-    runtime = Runtime(Registry(builtin_tools()), policy=SaysYes(), session=Session(workspace=workspace))
+    runtime = Runtime(Registry(builtin_tools(family="all")), policy=SaysYes(), session=Session(workspace=workspace))
     calls: list[tuple[str, dict[str, Any]]] = [
         ("Read", {"file_path": "a.txt"}),
         ("Write", {"file_path": "b.txt", "content": "b"}),

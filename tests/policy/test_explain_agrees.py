@@ -137,7 +137,7 @@ def test_explain_and_call_agree(
 
 COMMANDS = ("ls", "touch x", "rm -rf /", "git push", "echo $(cat .env)", "sudo ls", "curl https://example.org", "cd ..")
 PATHS = ("a.txt", "../x", "/etc/passwd", ".env", ".git/config", "ferrule.toml", "nope/none")
-BUILT_IN = {one.name: one for one in builtin_tools()}
+BUILT_IN = {one.name: one for one in builtin_tools(family="all")}
 CALLS = [
     *(("Bash", {"command": command}) for command in COMMANDS),
     *(("Read", {"file_path": path}) for path in PATHS),

@@ -35,7 +35,7 @@ class Room:
             restrictions=RuleRestrictions(decided),
             environment=Environment(history_folder=folder / "history"),
         )
-        self.runtime = Runtime(builtin_tools(), policy=policy or decided, session=self.session)
+        self.runtime = Runtime(builtin_tools(family="all"), policy=policy or decided, session=self.session)
 
     def call(self, tool: str, **arguments: Any) -> ToolResult:
         return asyncio.run(self.runtime.run(tool, arguments))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from ferrule.app.mcp_servers import build_servers, lock_mark, plugin_servers
 from ferrule.app.settings import (
@@ -23,7 +23,7 @@ from ferrule.app.settings import (
     user_settings_file,
 )
 from ferrule.core.context import Environment, SandboxChoice
-from ferrule.core.nearest import UnknownNameError, check_names
+from ferrule.core.nearest import UnknownNameError, check_names, is_named
 from ferrule.core.phrases import phrase, said_by
 from ferrule.registry.registry import Registry
 from ferrule.workspace.data_folder import data_folder
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ferrule.policy.rule_file import Written
     from ferrule.policy.rules import Rule
     from ferrule.records.audit import AuditLog
+    from ferrule.registry.registry import ToolSource
     from ferrule.remote.caller import RemoteCalls
     from ferrule.remote.wire import Nkey
 
@@ -96,11 +97,11 @@ def build_tools(
 
     No server is started here: `tools.servers` does that when it is asked to, or when one of its tools is called.
     """
-    from ferrule.builtin.all_tools import builtin_tools
+    from ferrule.builtin.all_tools import Family, builtin_tools
     from ferrule.toolbox.areas import found_tools
 
     registry = Registry(disabled=settings.tools.disabled)
-    registry.register_many(builtin_tools(), origin="builtin")
+    registry.register_many(builtin_tools(family="all"), origin="builtin")
     if settings.tools.drafts:
         from ferrule.builtin.draft_tool import DraftTool
 
@@ -130,12 +131,52 @@ def build_tools(
     tools.servers, notes = build_servers(settings, workspace, registry, folders, ports, may_come=plugins_come)
     tools.notes += notes
     tools.notes += tools.unknown("tools.disabled", settings.tools.disabled)
-    tools.notes += tools.unknown("assistant.tools", settings.assistant.tools, "all")
+    tools.notes += tools.unknown("assistant.tools", settings.assistant.tools, *get_args(Family))
     for hook in settings.hooks:
         tools.notes += tools.unknown("hooks.tools", hook.tools)
     for pool, names in settings.remote.pools.items():
         tools.notes += tools.unknown(f"remote.pools.{pool}", [one for one in names if ":" not in one], elsewhere=True)
     return tools
+
+
+WEB = ("FetchPage", "HttpRequest")
+
+
+def assistant_tools(settings: Settings, registry: Registry) -> ToolSource:
+    """The tools that the assistant's model is shown, as the settings have them.
+
+    Without a choice, tools that do the same as another under another name are left out, and those for the web where no
+    host is allowed, since they would only be refused.
+    """
+    from ferrule.builtin.all_tools import builtin_tools
+
+    named = settings.assistant.tools or ["standard"]
+    family, twins = {one.name for one in builtin_tools(family="assistant")}, twin_names()
+    unwanted = twins if _allows_hosts(settings) else {*twins, *WEB}
+    return registry.filtered(
+        lambda tool: (
+            "all" in named
+            or is_named(tool.name, named)
+            or ("assistant" in named and tool.name in family)
+            or ("standard" in named and tool.name not in unwanted)
+        )
+    )
+
+
+def twin_names() -> set[str]:
+    """The built-ins of the assistant family that are standard ones under another name."""
+    from ferrule.builtin.all_tools import builtin_tools
+
+    family, standard = ({one.name for one in builtin_tools(family=name)} for name in ("assistant", "standard"))
+    return family - standard
+
+
+def _allows_hosts(settings: Settings) -> bool:
+    """Whether the user lets anything out: a host of the sandbox, a credential for a host, or a rule about the web."""
+    permissions = settings.permissions
+    rules = [one if isinstance(one, str) else one.rule for one in (*permissions.allow, *permissions.ask)]
+    named = any(rule.partition("(")[0].strip() in ("*", "WebFetch", *WEB) for rule in rules)
+    return named or bool(settings.sandbox.hosts or settings.credentials or settings.web.private)
 
 
 # The policy that the settings describe: each rule read, checked against the tools there are, with its source.
@@ -408,6 +449,7 @@ class App:
                 environment=session_environment(settings, workspace, single_call=single_call),
             ),
             hooks=build_hooks(settings),
+            repair=settings.tools.repair,
             own_loop=True,
             remote=remote or self.remote,
         )

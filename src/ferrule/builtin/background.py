@@ -46,6 +46,7 @@ class BackgroundOutput(TypedDict):
 
 @tool(
     name="BashOutput",
+    display_name="Shell Output",
     kind="readonly",
     may_block=False,
     category="shell",
@@ -157,6 +158,7 @@ def _display(stopped: StoppedCommand) -> str:
 
 @tool(
     name="KillShell",
+    display_name="Shell Stop",
     kind="execute",
     may_block=False,
     category="shell",

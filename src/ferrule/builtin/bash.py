@@ -43,7 +43,9 @@ _LONGER = phrase("Give it more time with `timeout`, or start it with `run_in_bac
 
 @tool(
     name="Bash",
+    display_name="Shell Command",
     kind="execute",
+    runs_alone=True,
     may_block=False,
     category="shell",
     tags=("standard", "shell"),
@@ -156,7 +158,9 @@ def _display(ran: CommandRun, told: Told) -> str:
 
 @tool(
     name="BashInput",
+    display_name="Shell Input",
     kind="execute",
+    runs_alone=True,
     may_block=False,
     category="shell",
     tags=("standard", "shell"),
@@ -213,7 +217,9 @@ class CommandResult(TypedDict):
 
 @tool(
     name="executeCommand",
+    display_name="Run command",
     kind="execute",
+    runs_alone=True,
     may_block=False,
     category="shell",
     tags=("assistant", "shell"),

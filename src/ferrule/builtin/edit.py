@@ -55,6 +55,7 @@ class FileWritten(TypedDict):
 
 @tool(
     name="Write",
+    display_name="File Write",
     kind="write",
     category="files",
     tags=("standard", "files"),
@@ -111,6 +112,7 @@ class FileEdited(TypedDict):
 
 @tool(
     name="Edit",
+    display_name="File Edit",
     kind="write",
     category="files",
     tags=("standard", "files"),
@@ -161,6 +163,7 @@ class OneEdit(BaseModel):
 
 @tool(
     name="MultiEdit",
+    display_name="File Edits",
     kind="write",
     category="files",
     tags=("standard", "files"),

@@ -119,6 +119,7 @@ class FileSearch(Tool[FileSearchParams]):
     """
 
     name = "FileSearch"
+    display_name = "Search and Replace"
     kind = Kind.WRITE
     may_block = False
     category = "files"

@@ -50,6 +50,7 @@ def _display(found: GlobResult | FilesFound) -> str:
 
 @tool(
     name="Glob",
+    display_name="File Search",
     kind="readonly",
     may_block=False,
     category="files",
@@ -72,7 +73,7 @@ async def glob(  # noqa: D417 - the context is filled in
 
     Usage notes:
         - `*` and `?` stay within a name, `**` spans folders, `{a,b}` and `[a-z]` choose: `src/**/*.{ts,tsx}`.
-        - A pattern without a slash fits at any depth: `*.py`, `Makefile`.
+        - A pattern fits at any depth: `*.py`, `core/*.ts`. One that begins with `./` starts at `path`: `./*.md`.
         - Files only, hidden ones too. Left out are folders, links, `.git`, `node_modules`, and what `.gitignore`,
           `.ignore` or `.ferruleignore` names, unless `path` starts there.
 
@@ -81,7 +82,7 @@ async def glob(  # noqa: D417 - the context is filled in
         - find files named setup.cfg in the lib folder: {"pattern": "setup.cfg", "path": "lib"}
 
     Args:
-        pattern: The glob, from `path` on.
+        pattern: The glob, for names or ends of paths.
         path: The folder to look in; the working directory unless given.
     """
     place, names, found = await search_by_name(context, pattern, path, "path")
@@ -116,7 +117,7 @@ def _nearest(paths: Paths, place: Place, pattern: str) -> list[str]:
             if close := nearest(part, names):
                 listed = " or ".join(f"`{one_line(paths.show(folder / one))}`" for one in close)
                 return [f"There is no `{one_line(paths.show(here))}`. Did you mean {listed}?"]
-            return [f"There is no `{one_line(paths.show(here))}`."] if "/" in pattern else []
+            return []
         if here.is_symlink():
             return [f"`{one_line(paths.show(here))}` is a link, and searches follow none. Give it as `path`."]
         folder = here
@@ -163,7 +164,11 @@ async def search_files(
     context: ToolContext,
     pattern: Annotated[
         str,
-        Field(min_length=1, max_length=4096, description="A glob from `baseDir` on, e.g. `*.py` or `src/**/*.ts`."),
+        Field(
+            min_length=1,
+            max_length=4096,
+            description="A glob for names or ends of paths, e.g. `*.py` or `src/**/*.ts`.",
+        ),
     ],
     folder: Annotated[
         str, Field(alias="baseDir", description="The directory to look in; the working directory unless given.")
@@ -175,7 +180,7 @@ async def search_files(
     is a success with a count of 0.
 
     Usage notes:
-        - A pattern without a slash fits at any depth; `**` spans directories; `{a,b}` chooses.
+        - A pattern fits at any depth, unless it begins with `./`; `**` spans directories; `{a,b}` chooses.
         - Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore`
           names are left out, unless `baseDir` starts there.
 

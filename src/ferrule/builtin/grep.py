@@ -96,6 +96,7 @@ def _check(params: Any) -> list[Problem]:
 
 @tool(
     name="Grep",
+    display_name="Content Search",
     kind="readonly",
     may_block=False,
     category="files",

@@ -70,7 +70,7 @@ def _display(entries: int) -> str:
 
 @tool(
     name="LS",
-    display_name="ListFiles",
+    display_name="Folder Listing",
     kind="readonly",
     category="files",
     tags=("standard", "files"),

@@ -10,7 +10,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
-from ferrule.core.phrases import glued, phrase
+from ferrule.core.phrases import phrase
 from ferrule.core.result import Attachment, Output
 from ferrule.workspace.files import MOST_EDITABLE, files_of, opens_file
 from ferrule.workspace.media import SHOWN_IMAGES, is_cut_off, media_type, notebook_cells
@@ -64,13 +64,19 @@ def _display(found: FileRead) -> str:
         return phrase("image, {n} bytes", n=size) if is_picture else phrase("binary file, {n} bytes", n=size)
     if not found["lines_read"] and found["media_type"] == _TEXT:
         return found["notes"][0]
-    count = found["lines_read"]
-    if found["media_type"] == _NOTEBOOK:
-        read = phrase("read 1 cell") if count == 1 else phrase("read {n} cells", n=f"{count:,}")
-    else:
-        read = phrase("read 1 line") if count == 1 else phrase("read {n} lines", n=f"{count:,}")
-    total = found["total_lines"] if found["has_more"] else None
-    return glued(read, phrase(" of {n}", n=f"{total:,}")) if total else read
+    count, cells = found["lines_read"], found["media_type"] == _NOTEBOOK
+    if not (found["offset"] or found["has_more"]):
+        if count == 1:
+            return phrase("read 1 cell") if cells else phrase("read 1 line")
+        return phrase("read {n} cells", n=f"{count:,}") if cells else phrase("read {n} lines", n=f"{count:,}")
+    first, last = f"{found['offset'] + 1:,}", f"{found['offset'] + count:,}"
+    if (total := found["total_lines"]) is None:
+        return phrase("read lines {first} to {last}", first=first, last=last)
+    if cells:
+        return phrase("read cells {first} to {last} of {n}", first=first, last=last, n=f"{total:,}")
+    if count == 1:
+        return phrase("read line {line} of {n}", line=last, n=f"{total:,}")
+    return phrase("read lines {first} to {last} of {n}", first=first, last=last, n=f"{total:,}")
 
 
 def _noun(found: FileRead) -> str:
@@ -79,6 +85,7 @@ def _noun(found: FileRead) -> str:
 
 @tool(
     name="Read",
+    display_name="File Read",
     kind="readonly",
     category="files",
     tags=("standard", "files"),

@@ -154,6 +154,8 @@ class Dialect(ABC):
     name: ClassVar[str]
     abilities: ClassVar[Abilities] = Abilities()
     strictness: ClassVar[Strictness | None] = None
+    examples_field: ClassVar[str | None] = None
+    """The field for examples of arguments, if it has one. Elsewhere the description ends with them."""
     carries: ClassVar[frozenset[str]]
     """The fields of a `ToolResult` that this form has a place for; the others stay here."""
 
@@ -164,9 +166,13 @@ class Dialect(ABC):
         ledger = Ledger(tool.name)
         wanted = tool.strict if strict is None else strict
         schema, is_strict, ledger = self._schema(tool.input_schema, wanted, ledger)
-        description = "\n\n".join(part for part in (tool.description.text, *ledger.notes) if part)
+        told = tool.description
+        text = told.text if self.examples_field is None else told.prose
+        description = "\n\n".join(part for part in (text, *ledger.notes) if part)
         shown = portable_name(tool.name) if name is None else name
         definition = self._write_definition(tool, shown, description, schema, is_strict, ledger)
+        if self.examples_field is not None and (examples := _fitting_examples(tool, ledger)):
+            definition[self.examples_field] = examples
         return Exported(definition, tuple(ledger.losses))
 
     def definition(self, tool: Tool[Any], name: str | None = None) -> dict[str, Any]:
@@ -230,6 +236,21 @@ class Dialect(ABC):
     def write_attachment(self, attachment: Attachment) -> dict[str, Any] | None:
         """An attachment as a part of a person's message; None where this form has no place for it."""
         return None
+
+
+def _fitting_examples(tool: Tool[Any], ledger: Ledger) -> list[dict[str, Any]]:
+    """The arguments of the examples that fit the schema: a provider would refuse every request over another one."""
+    from ferrule.core.params import to_text
+
+    fitting: list[dict[str, Any]] = []
+    for at, example in enumerate(tool.description.examples):
+        try:
+            tool.params.load(to_text(example.params))
+        except Exception as error:  # noqa: BLE001 - a validator of the author's can raise anything
+            ledger.lose(ROOT, "examples", f"example {at + 1} does not fit: {error}")
+        else:
+            fitting.append(dict(example.params))
+    return fitting
 
 
 # The dialects by name; each is imported when it is first asked for.

@@ -80,7 +80,7 @@ class DefaultPolicy:
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool
-        if not (tool.dangerous or tool.requires_permission):
+        if not (tool.dangerous or tool.asks_anyway):
             if tool.read_only and not tool.has_touches:
                 return READ_ONLY  # the quick way for most calls
             if not (tool.kind_given or self._served):
@@ -97,7 +97,7 @@ def by_kind(invocation: Invocation, mode: Mode, *, writes: bool | None = None) -
     tool = invocation.tool
     if tool.dangerous:
         return _ASK_DANGEROUS
-    if tool.requires_permission:
+    if tool.asks_anyway:
         return _ASK_PERMISSION
     if tool.read_only:
         if writes is None:

@@ -290,6 +290,7 @@ class CallRunner(Protocol):
 
     tools: ToolSource
     limits: Limits
+    repair: bool
     hooks: Hooks
 
     def build(self, call: RawCall) -> Invocation: ...
@@ -410,7 +411,7 @@ class _Batch:
         call, runtime = plan.call, self._runtime
         tool = plan.tool = lookup(runtime.tools, call)
         if _may_refer(call):
-            arguments = read_values(tool, call, runtime.limits, plan.repairs)
+            arguments = read_values(tool, call, runtime.limits, plan.repairs, repairs=runtime.repair)
             if references := find_references(arguments, [*self._by_id, *self._given]):
                 for reference in references:
                     at = self._by_id.get(reference.source)
@@ -418,13 +419,15 @@ class _Batch:
                     if source is not None:
                         check_against_output(reference, source)
                 places = [reference.place for reference in references]
-                plan.arguments = validate_around(tool, arguments, places, runtime.limits, plan.repairs)
+                plan.arguments = validate_around(
+                    tool, arguments, places, runtime.limits, plan.repairs, repairs=runtime.repair
+                )
                 # What it touches is not known without its arguments, so it may be anything that its kind allows.
                 only_reads = tool.read_only and tool.concurrency_safe
                 plan.touches = READS_ANYTHING if only_reads else WRITES_ANYTHING
                 plan.references = references
                 return call
-        invocation = validate(tool, call, runtime.limits)
+        invocation = validate(tool, call, runtime.limits, repairs=runtime.repair)
         invocation.session = self._session
         try:
             if invocation.runs_alone:

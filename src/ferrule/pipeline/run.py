@@ -68,7 +68,8 @@ class Runtime:
     `async with` starts the `mcp_servers`, written as in a `.mcp.json`, and at the end closes them and everything that
     the calls of its session left running. A runtime without servers, shells and the like doesn't need it. With
     `own_loop`, async tools run on an event loop in another thread, so that one that blocks its loop can be abandoned at
-    its time limit. `remote` runs the tools of its pools on other machines.
+    its time limit. `remote` runs the tools of its pools on other machines. With `repair=False`, arguments that do
+    not fit are refused also where only one thing can be meant, such as `5` for `"5"`.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Runtime:
         session: Session | None = None,
         cache: ResultCache | None = None,
         hooks: Iterable[Hook] = (),
+        repair: bool = True,
         mcp_servers: Mapping[str, Any] | None = None,
         own_loop: bool = False,
         remote: RemoteRunner | None = None,
@@ -97,6 +99,7 @@ class Runtime:
         self.policy: Policy = policy if policy is not None else DefaultPolicy()
         self._restrictions: Any = getattr(self.policy, "restrictions", None)
         self.limits = limits
+        self.repair = repair
         self.session = session if session is not None else _session_for(self.tools)
         self._restrict(self.session)
         self.cache = cache if cache is not None else ResultCache()
@@ -180,6 +183,7 @@ class Runtime:
             tracer=self._tracer,
             limits=limits or self.limits,
             session=session,
+            repair=self.repair,
             own_loop=self._executor.own_loop,
             remote=self._executor.remote,
         )
@@ -278,7 +282,7 @@ class Runtime:
 
         `tool` is the tool that it names, if the caller has just looked it up.
         """
-        return validate(lookup(self.tools, call) if tool is None else tool, call, self.limits)
+        return validate(lookup(self.tools, call) if tool is None else tool, call, self.limits, repairs=self.repair)
 
     def execute(
         self,
@@ -323,7 +327,7 @@ class Runtime:
 
     def _validated(self, call: Call) -> Invocation:
         """Stages one and two."""
-        return validate(self._looked_up(call), call.raw, self.limits)
+        return self.build(call.raw, self._looked_up(call))
 
     def _looked_up(self, call: Call) -> Tool[Any]:
         """Stage one, for the record and the watchers."""
@@ -359,7 +363,7 @@ class Runtime:
     async def _between_hooks(self, call: Call) -> ToolResult:
         """Stages three to six with the hooks around them. The record gets the input that the tool runs with."""
         asked = call.invocation
-        words = await self.hooks.before(call, self.limits)
+        words = await self.hooks.before(call, lambda tool, raw: self.build(raw, tool))
         invocation = call.invocation
         if invocation is not asked:
             call.record.arguments = invocation.tool.params.dump(invocation.params)
@@ -392,7 +396,7 @@ class Runtime:
         if self._recording.watchers and self._recording.is_watched:
             self._recording.tell("started", invocation, session)
         try:
-            if self._tracer is None and tool.concurrency_safe:
+            if self._tracer is None and not tool.takes_turns:
                 value = await executor.execute(call)
             else:
                 value = await self._execute_apart(call)
@@ -452,7 +456,7 @@ class Runtime:
         """Run a tool inside a tracer's span, and one call at a time unless it is concurrency-safe."""
         tool, context, parent, record = call.invocation.tool, call.context, call.parent, call.record
         async with AsyncExitStack() as around:
-            if not tool.concurrency_safe:
+            if tool.takes_turns:
                 # An outer call of the same tool has its turn already. The calls made inside it take turns of their own.
                 outer = innermost(tool.name, parent)
                 turn = tool.name if outer is None else f"{tool.name} in {outer.call_id}"

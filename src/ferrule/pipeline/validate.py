@@ -213,22 +213,24 @@ _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 
 
 def repair(
-    tool: Tool[Any], text: str | bytes, invalid: InvalidParamsError, limits: Limits
+    tool: Tool[Any], text: str | bytes, invalid: InvalidParamsError, limits: Limits, *, repairs: bool = True
 ) -> tuple[Any, tuple[str, ...]]:
     """Parameters from repaired arguments, and notes about the repairs; raises `InvalidParamsError` with what is left.
 
-    Repaired text must keep the same limits.
+    Repaired text must keep the same limits. Without `repairs`, only null for an optional field of a strict tool is read
+    as not given, which is what providers make models send there.
     """
     notes: list[str] = []
-    for _ in range(_ROUNDS):
+    repairs = repairs and tool.repair
+    for _ in range(_ROUNDS if repairs or tool.strict else 0):
         if invalid.problems[0].code == "json":
-            mended = _mend_text(text, notes)
+            mended = _mend_text(text, notes) if repairs else None
             if mended is None:
                 break
             text = mended
             check_text(text, None, limits, duplicates=True)
         else:
-            value = _mend_value(invalid, tool.input_schema, notes)
+            value = _mend_value(invalid, tool.input_schema, notes, repairs=repairs)
             if value is _NOTHING:
                 break
             from ferrule.core.params import to_text
@@ -247,7 +249,7 @@ def repair(
         del invalid  # it refers to this frame; the cycle would keep the call until a garbage collection
 
 
-def read_values(tool: Tool[Any], call: RawCall, limits: Limits, notes: list[str]) -> Any:
+def read_values(tool: Tool[Any], call: RawCall, limits: Limits, notes: list[str], *, repairs: bool = True) -> Any:
     """The arguments as plain values, from text that is repaired if need be; None if it cannot be read."""
     arguments = call.arguments
     text: str | bytes = arguments if isinstance(arguments, (str, bytes)) else as_json(tool, arguments)
@@ -255,7 +257,7 @@ def read_values(tool: Tool[Any], call: RawCall, limits: Limits, notes: list[str]
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
-            mended = _mend_text(text, notes)
+            mended = _mend_text(text, notes) if repairs and tool.repair else None
             if mended is None:
                 return None
             text = mended
@@ -307,7 +309,7 @@ _TEXT_REPAIRS: tuple[tuple[Callable[[str], str], str], ...] = (
 )
 
 
-def _mend_value(invalid: InvalidParamsError, schema: Any, notes: list[str]) -> Any:
+def _mend_value(invalid: InvalidParamsError, schema: Any, notes: list[str], *, repairs: bool) -> Any:
     """A copy of the value with all possible repairs, or `_NOTHING` if there are none."""
     value: Any = _NOTHING
     repaired: list[tuple[PathPart, ...]] = []
@@ -316,7 +318,7 @@ def _mend_value(invalid: InvalidParamsError, schema: Any, notes: list[str]) -> A
         if problem.code in ("missing", "unknown") or (found := _value_at(invalid.value, path)) is _NOTHING:
             continue
         is_unset = found is None and path and _is_optional(path, schema)
-        reading = _NOTHING if is_unset else _only_reading(found, problem)
+        reading = _only_reading(found, problem) if repairs and not is_unset else _NOTHING
         # A place may have several problems, and what was repaired around it may hold it no longer.
         if (reading is _NOTHING and not is_unset) or any(path[: len(one)] == one for one in repaired):
             continue
@@ -424,8 +426,11 @@ _SHOWN_CHARACTERS = 1000
 _SHOWN_VALUE = 300
 
 
-def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
-    """Read the arguments into the tool's parameters, and repair harmless mistakes whose intention is clear."""
+def validate(tool: Tool[Any], call: RawCall, limits: Limits, *, repairs: bool = True) -> Invocation:
+    """Read the arguments into the tool's parameters, and repair harmless mistakes whose intention is clear.
+
+    Nothing is repaired without `repairs`, or if the tool says `repair=False`.
+    """
     arguments = call.arguments
     is_text = isinstance(arguments, (str, bytes))
     text: str | bytes = arguments if is_text else as_json(tool, arguments)
@@ -436,7 +441,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
             most=f"{limits.argument_bytes:,}",
         )
         raise _invalid(tool, [Problem((), "limit", said)])
-    repairs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     try:
         try:
             params = tool.params.load(text)
@@ -444,9 +449,9 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
             short = is_text and len(text) <= limits.number_digits and len(text) <= 2 * limits.argument_depth
             if not short or invalid.problems[0].code == "json":
                 check_text(text, None, limits, duplicates=False)  # its message is better than the parser's
-            params, repairs = repair(tool, text, invalid, limits)
+            params, notes = repair(tool, text, invalid, limits, repairs=repairs)
         # The number of keys that were read tells something about the text only if the text was not repaired.
-        known = None if repairs else tool.params.flat_size(params)
+        known = None if notes else tool.params.flat_size(params)
         check_text(text, known, limits, duplicates=is_text)
         problems = own_problems(tool.name, tool.check, params) if tool.has_check else []
     except InvalidParamsError as invalid:
@@ -457,12 +462,13 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         raise _check_failed(tool, error) from error
     if problems:
         raise _invalid(tool, problems)
-    return Invocation(tool, params, call.id, repairs)
+    return Invocation(tool, params, call.id, notes)
 
 
 def validate_around(
-    tool: Tool[Any], arguments: Any, places: list[tuple[PathPart, ...]], limits: Limits, notes: list[str]
-) -> Any:
+    tool: Tool[Any], arguments: Any, places: list[tuple[PathPart, ...]], limits: Limits, notes: list[str],
+    *, repairs: bool = True,
+) -> Any:  # fmt: skip
     """Check everything but the given places, whose values are not known yet; raises `StoppedError`.
 
     Returns the arguments, with repairs if need be. What is wrong with an object around such a place may be due to it.
@@ -481,7 +487,10 @@ def validate_around(
             rest = [problem for problem in invalid.problems if is_certain(problem)]
             if not rest:
                 return arguments
-            mended = _mend_value(InvalidParamsError(rest, invalid.value), tool.input_schema, notes)
+            repairs = repairs and tool.repair
+            mended: Any = _NOTHING
+            if repairs or tool.strict:
+                mended = _mend_value(InvalidParamsError(rest, invalid.value), tool.input_schema, notes, repairs=repairs)
             if mended is _NOTHING:
                 raise _invalid(tool, rest) from None
             arguments = mended

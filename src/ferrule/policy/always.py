@@ -183,7 +183,7 @@ def _has_own_rule(invocation: Invocation, judged: Judgement) -> bool:
 def _needs_its_name(tool: Tool[object], judged: Judgement) -> bool:
     """Whether only its name lets a tool run: rules about paths do not reach one that does more, or is dangerous."""
     request = judged.request
-    if tool.dangerous or tool.requires_permission:
+    if tool.dangerous or tool.asks_anyway:
         return True
     if request.commands or (tool.name == FETCH and request.hosts):
         return False

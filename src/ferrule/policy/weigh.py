@@ -411,7 +411,7 @@ def _give_leave(
         whole.need = phrase("`{tool}` asks in every mode, unless rules cover {each}",
                             tool=tool.name, each=", ".join(f"`{one}`" for one in invocation.subjects))  # fmt: skip
         return
-    plain = not (tool.dangerous or tool.requires_permission)
+    plain = not (tool.dangerous or tool.asks_anyway)
     writes = [finding for finding in paths if finding.effect == "writes"]
     if plain and writes and not request.writes_else and tool.kind is not Kind.EXECUTE:
         if all(finding.leave for finding in writes):
@@ -438,8 +438,8 @@ def _goes_by_host(tool: Tool[Any], request: Request) -> bool:
     if tool.dangerous or request.writes_else or request.writes or request.commands:
         return False
     if tool.name == FETCH:
-        return not tool.requires_permission
-    return tool.requires_permission and tool.kind is not Kind.EXECUTE
+        return not tool.asks_anyway
+    return tool.asks_anyway and tool.kind is not Kind.EXECUTE
 
 
 def _outside(writes: list[Finding]) -> str:

@@ -287,7 +287,7 @@ def index(tools: Iterable[Tool[Any]]) -> Indexed:
     rows: Indexed = []
     for tool in tools:
         name = f"{tool.name} {tool.display_name}".lower()
-        text = description_of(tool).text
+        text = description_of(tool).prose
         rows.append((tool, name, f"{name} {text} {' '.join(tool.tags)} {tool.category}".lower()))
     return rows
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.remote")
 
 _PLAIN = ("display_name", "version", "category", "strict", "concurrency_safe", "dangerous", "requires_permission",
-          "idempotent", "timeout", "max_result", "grace", "read_only", "cache", "doing")  # fmt: skip
+          "idempotent", "timeout", "max_result", "grace", "read_only", "cache", "doing", "repair")  # fmt: skip
 _LISTED = ("tags", "roles", "needs")
 
 
@@ -57,6 +57,7 @@ def _runs_elsewhere(_: Any) -> Any:
 def definition_of(tool: Tool[Any]) -> bytes:
     """What a caller must know of a tool to show it and to decide about its calls."""
     told: dict[str, Any] = {one: getattr(tool, one) for one in _PLAIN}
+    told |= {"requires_permission": tool.asks_anyway, "concurrency_safe": not tool.takes_turns}
     told |= {one: sorted(getattr(tool, one)) for one in _LISTED}
     return to_json(
         {
