@@ -24,7 +24,8 @@ def noting(registry: Registry, heard: list[str], **changes: Any) -> Plugin:
     def clean_up() -> None:  # both may be async or not
         heard.append(f"clean_up {'read_one' in registry}")
 
-    return Plugin(**{"name": "mine", "tools": [read_one], "initialise": initialise, "clean_up": clean_up} | changes)
+    given: dict[str, Any] = {"name": "mine", "tools": [read_one], "initialise": initialise, "clean_up": clean_up}
+    return Plugin(**(given | changes))
 
 
 async def test_a_plugin_starts_before_its_tools_come_and_ends_after_they_are_gone() -> None:
