@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ferrule.core.context import Caller, Environment, Session, ToolContext
     from ferrule.core.description import Description, Example
     from ferrule.core.errors import DefinitionError, ErrorKind, StoppedError, ToolError
-    from ferrule.core.events import Done, PartialOutput, Pending, Progress, RegistryEvent
+    from ferrule.core.events import Done, PartialOutput, Pending, Progress
     from ferrule.core.function_tool import FunctionTool, RawTool, raw_tool, tool, tools_of
     from ferrule.core.plugin import Plugin
     from ferrule.core.problems import InvalidParamsError, Problem
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ferrule.pipeline.run import Runtime
     from ferrule.pipeline.stages import CallRecord, Decision, Verdict
     from ferrule.policy.decide import RulePolicy
-    from ferrule.registry.registry import NameTakenError, Registry
+    from ferrule.registry.registry import NameTakenError, Registry, RegistryEvent
 
 __all__ = [
     "NOTHING", "Answer", "Attachment", "CallInfo", "CallRecord", "Caller", "Choice", "Decision", "DefinitionError",
@@ -47,7 +47,7 @@ __getattr__, __dir__ = lazy_names(
         "core.call": ("CallInfo", "Limits", "RawCall"),
         "core.context": ("Caller", "Environment", "Session", "ToolContext"),
         "core.errors": ("DefinitionError", "ErrorKind", "StoppedError", "ToolError"),
-        "core.events": ("Done", "PartialOutput", "Pending", "Progress", "RegistryEvent"),
+        "core.events": ("Done", "PartialOutput", "Pending", "Progress"),
         "core.function_tool": ("FunctionTool", "tool", "tools_of", "RawTool", "raw_tool"),
         "core.plugin": ("Plugin",),
         "core.problems": ("InvalidParamsError", "Problem"),
@@ -61,6 +61,6 @@ __getattr__, __dir__ = lazy_names(
         "pipeline.record": ("Recorder",),
         "pipeline.run": ("Runtime",),
         "policy.decide": ("RulePolicy",),
-        "registry.registry": ("NameTakenError", "Registry"),
+        "registry.registry": ("NameTakenError", "Registry", "RegistryEvent"),
     },
 )

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from ferrule import Plugin, Registry, tool
-from ferrule.core.events import RegistryEvent
+from ferrule import Plugin, Registry, RegistryEvent, tool
 from ferrule.plugins.discovery import FolderTools
 from tests.plugins.files import findings, in_registry, tool_file, write
 

@@ -8,12 +8,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from ferrule.core.access import Mode
-from ferrule.core.events import RegistryEvent
 from ferrule.core.nearest import check_names, is_named
 from ferrule.core.phrases import phrase
 from ferrule.core.plugin import Plugin, run_step
@@ -32,6 +31,21 @@ class RegistryEntry:
     tool: Tool[Any]
     origin: str
     enabled: bool
+
+
+@dataclass(slots=True, frozen=True)
+class RegistryEvent:
+    """A tool came, went, or was switched.
+
+    `change` is `registered`, `replaced`, `unregistered`, `made current`, `enabled` or `disabled`; `origin` says who
+    brought the tool: `builtin`, `plugin`, `mcp` or `dynamic`. `tool` is the one that came, went or was switched.
+    """
+
+    change: str
+    name: str
+    version: str
+    origin: str
+    tool: Tool[Any] = field(repr=False, compare=False)
 
 
 class ToolSource(ABC):
@@ -593,7 +607,7 @@ class Registry(ToolSource):
 
     def _announce(self, change: str, entry: RegistryEntry) -> None:
         self._revision += 1
-        self._news.append(RegistryEvent(change, entry.tool.name, entry.tool.version, entry.origin))
+        self._news.append(RegistryEvent(change, entry.tool.name, entry.tool.version, entry.origin, entry.tool))
         if self._announcing:
             return  # a listener made this change: everyone hears of the one before it first
         self._announcing = True
