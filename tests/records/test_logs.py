@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from inline_snapshot import snapshot
 from tests.records.record_samples import a_record, a_refusal
 
+from ferrule import RegistryEvent
 from ferrule.core.call import RawCall
 from ferrule.core.context import Caller, Session
-from ferrule.core.events import RegistryEvent
 from ferrule.core.function_tool import tool
 from ferrule.records.telemetry import JsonFormatter, LogRecorder, log_registry
 
@@ -43,7 +43,7 @@ def test_a_call_is_followed_from_lookup_to_end(caplog: pytest.LogCaptureFixture)
     log = LogRecorder()
     session = Session(workspace=Path("/"), caller=Caller("acme", "ann"), id="s1")
     call = RawCall("greet", {"name": "secret words"}, id="c1")
-    log_registry(RegistryEvent("registered", "greet", "1.0.0", "plugin"))
+    log_registry(RegistryEvent("registered", "greet", "1.0.0", "plugin", greet))
     log.looked_up(call, session, found=True)
     log.looked_up(RawCall("gret", id="c2"), session, found=False)
     log.started(greet.build({"name": "secret words"}, call_id="c1"), session)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ferrule.core.call import Approval, Effects, RawCall
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
+    from ferrule.extension import SessionHistory
 
 
 T = TypeVar("T")
@@ -190,6 +191,13 @@ class Session:
     @command_directory.setter
     def command_directory(self, folder: Path) -> None:
         self._command_directory = folder
+
+    @property
+    def history(self) -> SessionHistory:
+        """What the session's calls changed in files: `recent`, `diff`, `undo` and `redo`."""
+        from ferrule.extension import SessionHistory
+
+        return SessionHistory(self)
 
     @property
     def folders(self) -> tuple[Path, ...]:

@@ -240,6 +240,12 @@ def changed_meanwhile(server: str, tool: str, *, gone: bool) -> ToolError:
     return _error(server, message, look, ErrorKind.PERMISSION)
 
 
+def was_closed(server: str) -> ToolError:
+    """For a call of a server that the program has closed for good."""
+    message = phrase("The MCP server `{server}` is closed. Nothing was run.", server=server)
+    return _error(server, message, phrase("Use another tool."), ErrorKind.NOT_FOUND)
+
+
 class EndedInCall(ToolError):  # noqa: N818 - reads as what it says
     """A server that went away while a call ran: nobody knows whether the call took effect."""
 

@@ -24,6 +24,7 @@ from ferrule.core.loops import sync_caller
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
 from ferrule.core.turns import Turns
+from ferrule.pipeline.additions import Additions
 from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise, undescribed
 from ferrule.pipeline.cleaning import clean_exception, ends_from_outside, stopped_by
 from ferrule.pipeline.confirm import Asker, Asking, Choice, confirm, confirm_effects
@@ -43,11 +44,13 @@ from ferrule.pipeline.validate import lookup, validate
 from ferrule.registry.registry import Registry, ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+    from pathlib import Path
 
     from ferrule.core.call import Approval, Effects
     from ferrule.core.context import CallPort
     from ferrule.core.events import CallEvent
+    from ferrule.core.plugin import Plugin
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.execute import RemoteRunner
@@ -65,8 +68,9 @@ class Runtime:
     `tools` is a registry, a view of one, or simply tools. Without a policy, tools that are declared to write or execute
     ask first, and the others run. Without `ask`, calls that would ask are refused.
 
-    `async with` starts the `mcp_servers`, written as in a `.mcp.json`, and at the end closes them and everything that
-    the calls of its session left running. A runtime without servers, shells and the like doesn't need it. With
+    `async with` starts the `plugins` (`Plugin`s, or what `load_plugin` takes) and the `mcp_servers`, written as in a
+    `.mcp.json`. At the end it removes their tools, and closes them and everything that the calls of its session left
+    running. A runtime without plugins, servers, shells and the like doesn't need it. With
     `own_loop`, async tools run on an event loop in another thread, so that one that blocks its loop can be abandoned at
     its time limit. `remote` runs the tools of its pools on other machines. With `repair=False`, arguments that do
     not fit are refused also where only one thing can be meant, such as `5` for `"5"`.
@@ -85,6 +89,7 @@ class Runtime:
         cache: ResultCache | None = None,
         hooks: Iterable[Hook] = (),
         repair: bool = True,
+        plugins: Iterable[Plugin | Mapping[str, Any] | str | Path] = (),
         mcp_servers: Mapping[str, Any] | None = None,
         own_loop: bool = False,
         remote: RemoteRunner | None = None,
@@ -113,25 +118,19 @@ class Runtime:
         self._port: CallPort | None = None
         self._approve: Callable[[Call, Effects], Coroutine[Any, Any, Approval]] | None = None
         self.hooks = Hooks(hooks)
-        self._mcp_servers = dict(mcp_servers or {})
-        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._additions = Additions(plugins, mcp_servers, own_loop=own_loop)
 
     async def __aenter__(self) -> Runtime:
-        """Start the MCP servers, and add their tools."""
-        if self._mcp_servers:
-            from ferrule.mcp_client.servers import open_into
-
-            opened = await open_into(self.tools, self._mcp_servers, folders=self.session.folders, policy=self.policy)
-            self._closers.append(opened.close)
+        """Start the plugins and the MCP servers, and add their tools."""
+        await self._additions.open(self.tools, folders=self.session.folders, policy=self.policy)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End the servers, and everything that calls in the runtime's own session left running."""
+        """End the plugins and servers, and everything that calls in the runtime's own session left running."""
         try:
             await self.session.close()
         finally:
-            while self._closers:
-                await self._closers.pop()()
+            await self._additions.close()
 
     def with_tools(
         self, tools: ToolSource, *, ask: Asker | None = None, listener: Callable[[CallEvent], None] | None = None
@@ -336,8 +335,8 @@ class Runtime:
             tool = lookup(self.tools, raw)
         except StoppedError as stopped:
             self._recording.tell("looked_up", raw, call.session, found=False)
-            if self._mcp_servers and not self._closers:
-                stopped.suggestion = "The MCP servers of this Runtime run inside `async with` only; enter it first."
+            if why := self._additions.why_absent(str(raw.name)):
+                stopped.suggestion = why
             raise
         if self._recording.watchers and self._recording.is_watched:
             self._recording.tell("looked_up", raw, call.session, found=True)

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session
-    from ferrule.core.events import RegistryEvent
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.stages import CallRecord
     from ferrule.records.statistics import Durations, Statistics, ToolUsage
+    from ferrule.registry.registry import RegistryEvent
 
 
 # Log lines for calls and tools, through the standard `logging`.

@@ -100,7 +100,7 @@ class Following:
         }
         for key in [key for key in self._known if key not in offered]:
             if (tool := self._known.pop(key)) is not None:
-                self._registry.unregister(tool.name, tool.version)
+                self._registry.unregister(tool)
         for name, digests in said.tools.items():
             for digest in digests:
                 if not said.leaving and (name, digest) not in self._known and name not in self._registry:
