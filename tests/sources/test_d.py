@@ -60,6 +60,11 @@ BEHAVIOURS = [
           "tests/core/test_result.py::test_a_result_is_one_plain_document"),
     shown(149, "T9", "The model gets the whole file and the user one line",
           "::test_the_model_gets_all_lines_and_the_user_one"),
+    shown(154, "M2", "What the user sees begins with an icon",
+          "tests/cli/chatting/test_call_view.py::test_each_ending_has_a_symbol_and_a_word",
+          better="`display_content` is only what came of a call. The icon, the colour and what was called (`✓ Read "
+                 "a.py — read 3 lines`) come from the terminal, the editor or the panel that shows it, so that it "
+                 "also reads well in a log and aloud."),
     shown(162, "T8", "A tool runs with a session id, a signal that cancels and a working directory",
           "::test_the_context_has_the_session_the_signal_and_the_folder"),
     shown(177, "T10", "A declaration has a name, a description and an object of parameters",
@@ -298,7 +303,7 @@ BEHAVIOURS = [
     shown(4051, "R3", "Search looks at the name, the display name and the short description, in any case",
           "tests/registry/test_search.py::test_every_word_must_be_there_in_any_order_and_case",
           better="A search also looks at the rest of the description, the tags and the category, takes several "
-                 "words in any order, and gives the best match first."),
+                 "words in any order, and gives the best 20 first to last, or as many as `most` says."),
     shown(4068, "R3", "Tools are found by category and tag, also after a change",
           "tests/registry/test_source.py::test_tools_are_found_by_category_and_tag",
           "tests/registry/test_source.py::test_indexes_follow_every_change"),
@@ -370,7 +375,6 @@ async def test_the_context_has_the_session_the_signal_and_the_folder(desk: Desk)
 
 
 def test_an_invocation_is_built_apart_from_its_run() -> None:
-    """T5."""
     invocation = BY_NAME["Read"].build({"file_path": "a.txt"}, call_id="call_7")
     assert (invocation.tool.name, invocation.params.file_path, invocation.call_id) == ("Read", "a.txt", "call_7")
 
@@ -513,7 +517,6 @@ def test_a_path_is_shown_as_it_was_given(desk: Desk) -> None:
 
 
 def test_signatures_and_rules(desk: Desk) -> None:
-    """T6."""
     file = desk.put("src/a.ts", "x")
     for name, more in (("Edit", {"old_string": "a", "new_string": "b"}), ("Write", {"content": "x"})):
         invocation = BY_NAME[name].build({"file_path": "src/a.ts", **more})
@@ -734,7 +737,6 @@ def test_the_six_tools_and_their_kinds() -> None:
 
 
 def test_a_registry_answers_the_questions_of_the_book() -> None:
-    """R1, R3."""
     registry = Registry()
     registry.register_many([BY_NAME[name] for name in SIX], origin="builtin")
     assert registry.get("Read") is BY_NAME["Read"]
@@ -750,7 +752,6 @@ def test_a_registry_answers_the_questions_of_the_book() -> None:
 
 
 def test_categories_and_tags() -> None:
-    """R3."""
     registry = Registry([BY_NAME[name] for name in SIX])
     assert {one.name for one in registry.by_category("files")} == set(SIX) - {"Bash"}
     assert [one.name for one in registry.by_category("shell")] == ["Bash"]

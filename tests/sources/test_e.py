@@ -70,7 +70,9 @@ BEHAVIOURS = [
           "tests/pipeline/test_authorise.py::test_a_tool_that_says_it_needs_leave_asks"),
     shown(176, "R4", "A tool says which roles may use it",
           "tests/pipeline/test_authorise.py::test_a_tool_for_some_roles_is_for_no_other"),
-    shown(183, "T9", "A result is JSON text for the model", "::test_a_result_is_json_for_the_model"),
+    shown(183, "T9", "A result is JSON text for the model", "::test_a_result_is_json_for_the_model",
+          better="A tool that returns text gives the model that text; any other value becomes JSON. Text in quotes, "
+                 "with its line ends escaped, is harder to read and longer."),
     shown(197, "T4", "A base class parses the arguments and gives required and optional ones",
           "::test_a_class_needs_no_helpers",
           better="A class declares its parameters as a pydantic model: a required one is a field, an optional one "
@@ -311,6 +313,13 @@ def test_a_class_needs_no_helpers() -> None:
 
 def test_a_result_is_json_for_the_model() -> None:
     assert json.loads(find({"order": "F1"}).llm_content) == find({"order": "F1"}).data
+
+    @tool(kind="readonly")
+    def say_it() -> str:
+        """Say it. Use this to test."""
+        return "one\ntwo"
+
+    assert Runtime([say_it]).run_sync("say_it").llm_content == "one\ntwo"
 
 
 def test_definitions_for_a_role() -> None:
