@@ -68,7 +68,7 @@ BEHAVIOURS = [
                     "order", "tests/core/test_errors.py::test_the_stages_are_seven_in_order",
           "tests/pipeline/test_run.py::test_refusals_are_recorded_with_the_stage_they_ended_in"),
     shown(67, "R1", "The registry holds the seven tools, and more can join them",
-          "::test_the_seven_tools_are_a_family_of_their_own",
+          "::test_the_seven_tools_are_a_family_of_their_own", "::test_the_assistant_can_be_given_the_seven",
           "tests/builtin/test_all_tools.py::test_every_tool_that_a_module_makes_is_listed_once"),
     shown(84, "T10", "A definition is a function with a name, a description and a JSON Schema",
           "::test_the_definition_of_read_file", "tests/dialects/test_openai_chat.py::test_a_definition"),
@@ -263,6 +263,20 @@ async def test_a_question_about_the_time_is_answered_by_the_tool() -> None:
 @pytest.mark.xfail(strict=True, reason="`builtin_tools` has no families yet")
 def test_the_seven_tools_are_a_family_of_their_own() -> None:
     assert {one.name for one in builtin_tools(family="assistant")} == SEVEN  # type: ignore[call-arg]
+
+
+@pytest.mark.xfail(strict=True, reason="`assistant.tools` takes names and no families")
+def test_the_assistant_can_be_given_the_seven(ferrule: Command) -> None:
+    """T3: and then it has no others, so that each thing has one name."""
+    (ferrule.workspace / "a.txt").write_text("x")
+    script = ferrule.folder / "script.json"
+    calls = [
+        {"name": "readFile", "arguments": {"filePath": "a.txt"}},
+        {"name": "Read", "arguments": {"file_path": "a"}},
+    ]
+    script.write_text(json.dumps([{"text": "", "calls": calls}, "Done."]))
+    done = ferrule("run", "try it", f"--model=scripted:{script}", "--json", FERRULE_ASSISTANT_TOOLS="assistant")
+    assert [one["result"]["success"] for one in done.json["calls"]] == [True, False]
 
 
 def test_the_definition_of_read_file() -> None:

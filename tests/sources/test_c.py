@@ -160,7 +160,7 @@ BEHAVIOURS = [
     shown(782, "S1", "A path with `..` is refused",
           "tests/workspace/test_paths.py::test_dots_that_stay_inside_are_followed",
           better="A `..` that stays inside the workspace is followed, and only one that leads out is refused: "
-                 "`src/../README.md` harms nobody, and a file may be called `a..b`."),
+                 "`src/../README.md` is harmless, and a file may be called `a..b`."),
     # FileSearch
     shown(807, "T3", "FileSearch looks for a pattern in many files",
           "tests/builtin/test_file_search.py::test_searching_only"),

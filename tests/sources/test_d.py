@@ -60,6 +60,11 @@ BEHAVIOURS = [
           "tests/core/test_result.py::test_a_result_is_one_plain_document"),
     shown(149, "T9", "The model gets the whole file and the user one line",
           "::test_the_model_gets_all_lines_and_the_user_one"),
+    shown(154, "M2", "What the user sees begins with an icon",
+          "tests/cli/chatting/test_call_view.py::test_each_ending_has_a_symbol_and_a_word",
+          better="`display_content` is only what came of a call. The icon, the colour and what was called (`✓ Read "
+                 "a.py — read 3 lines`) come from the terminal, the editor or the panel that shows it, so that it "
+                 "also reads well in a log and aloud."),
     shown(162, "T8", "A tool runs with a session id, a signal that cancels and a working directory",
           "::test_the_context_has_the_session_the_signal_and_the_folder"),
     shown(177, "T10", "A declaration has a name, a description and an object of parameters",
@@ -92,10 +97,8 @@ BEHAVIOURS = [
           "tests/core/test_tool.py::test_what_a_tool_is_when_nothing_is_said"),
     shown(771, "T2", "A tool may run beside others and is not strict unless it says so",
           "tests/core/test_tool.py::test_what_a_tool_is_when_nothing_is_said"),
-    shown(776, "T10", "The schema that a model gets has no references",
-          "::test_a_schema_is_written_out_for_those_who_need_it",
-          better="References inside a schema stay where a provider takes them, because they keep it small; for one "
-                 "that does not they are written out."),
+    shown(776, "T10", "The schema that a model gets has no references", "::test_a_schema_is_written_out",
+          "tests/dialects/test_inline.py::test_a_reference_is_written_out_and_its_own_description_wins"),
     shown(790, "T2", "A tool only reads if its kind says so, unless it is set",
           "tests/core/test_tool.py::test_read_only_follows_from_the_kind_unless_said"),
     shown(804, "T10", "A declaration has only the properties and those that are required",
@@ -136,10 +139,11 @@ BEHAVIOURS = [
                  "next edit."),
     shown(1432, "T3", "The lines of a file are counted", "::test_a_final_newline_is_no_line",
           better="A newline at the end of a file ends its last line and is not counted as an empty one, as in `wc "
-                 "-l` and every editor."),
+                 "-l`."),
     shown(1438, "T3", "Each line has its number, from 1 and six characters wide",
           "tests/builtin/test_read.py::test_lines_are_numbered_from_one",
-          better="A line's number is followed by a tab, as `cat -n` writes it: a `|` could be part of the line."),
+          better="A line's number is followed by a tab, as `cat -n` writes it: models know that form, and it is the "
+                 "one that the coding agent uses."),
     shown(1443, "T3", "A result says whether there is more",
           "tests/builtin/test_read.py::test_a_page_says_how_to_read_on"),
     shown(1448, "T9", "The user's line names the lines that were read and how many there are",
@@ -161,8 +165,8 @@ BEHAVIOURS = [
           better="A copy that lost its indentation, its line endings or its quotes on the way is still found where "
                  "only one place can be meant, and the result says how; a model need not read the file once more "
                  "for a blank."),
-    shown(1881, "T6", "The signature of an edit is its path", "::test_signatures_and_rules_of_the_file_tools"),
-    shown(1886, "T6", "The rule of an edit is for the folder", "::test_signatures_and_rules_of_the_file_tools",
+    shown(1881, "T6", "The signature of an edit is its path", "::test_signatures_and_rules"),
+    shown(1886, "T6", "The rule of an edit is for the folder", "::test_signatures_and_rules",
           "tests/policy/test_always.py::test_a_write_offers_its_real_folder"),
     shown(1897, "T9", "Editing a directory is a validation error", "::test_a_directory_is_a_validation_error"),
     shown(1908, "T9", "Editing a file that is missing is an error that names it",
@@ -189,19 +193,21 @@ BEHAVIOURS = [
                  "nothing that a model has not seen is lost."),
     shown(2420, "T1", "A model is told to prefer Edit for a small change",
           "tests/builtin/test_write.py::test_what_a_model_reads_of_it"),
-    shown(2432, "T6", "Signature and rule of a write are its path and its folder",
-          "::test_signatures_and_rules_of_the_file_tools"),
+    shown(2432, "T6", "Signature and rule of a write are its path and its folder", "::test_signatures_and_rules"),
     shown(2446, "T3", "Folders that are missing are made", "::test_write_creates_and_overwrites"),
     shown(2448, "T9", "A result says whether a file was created or overwritten", "::test_write_creates_and_overwrites"),
     shown(2463, "T9", "The metadata has file_path, is_overwrite, line_count and byte_count",
           "::test_metadata_of_write"),
     # Glob
-    shown(2698, "T3", "Glob takes a pattern that is not empty, and a path", "::test_an_empty_pattern_is_refused"),
+    shown(2698, "T3", "Glob takes a pattern that is not empty, and a path", "::test_patterns_of_searches"),
     shown(2714, "T3", "A pattern fits at any depth", "::test_a_pattern_with_a_slash_fits_at_any_depth",
           "tests/builtin/test_glob.py::test_good_cases"),
     shown(2715, "T3", "The files are sorted by the time of their last change",
           "tests/workspace/searching/test_search_by_name.py::test_the_newest_come_first_and_all_are_shown_as_they_come"),
-    shown(2724, "T3", "`**/test/*.ts` finds the files of test folders", "::test_glob_finds_folders_by_name"),
+    shown(2724, "T3", "`**/test/*.ts` finds the files of test folders", "::test_patterns_of_searches"),
+    shown(2729, "R3", "Glob and Grep are in a category for searching", "::test_categories_and_tags",
+          better="Glob and Grep are in the category `files` and have the tag `search`: the category says what a "
+                 "tool works on, a tag what it does."),
     shown(2733, "T3", "The search starts in the working directory unless a path is given",
           "tests/builtin/test_glob.py::test_good_cases",
           better="A folder that does not exist is an error with the nearest names; no files found would say that it "
@@ -215,7 +221,7 @@ BEHAVIOURS = [
     shown(2755, "T9", "The metadata of Glob has pattern, count and the folder", "::test_metadata_of_searches",
           "::test_metadata_of_glob_has_the_folder"),
     # Grep
-    shown(2978, "T3", "Grep takes a regular expression that is not empty", "::test_an_empty_pattern_is_refused"),
+    shown(2978, "T3", "Grep takes a regular expression that is not empty", "::test_patterns_of_searches"),
     shown(2981, "T3", "Grep searches a directory or a file", "tests/builtin/test_grep.py::test_good_cases"),
     shown(2984, "T3", "`include` chooses files by a glob", "::test_include_chooses_files"),
     shown(2999, "T3", "Results are capped", "tests/builtin/test_grep.py::test_much_is_cut_and_said"),
@@ -223,7 +229,7 @@ BEHAVIOURS = [
           "::test_a_pattern_is_never_a_command"),
     shown(3032, "T9", "Grep gives the lines that match", "tests/builtin/test_grep.py::test_good_cases",
           better="Grep lists the files first and gives the lines for `output_mode: content`: the names are what a "
-                 "model needs to choose, in a tenth of the tokens."),
+                 "model needs to choose from, and take far less room."),
     shown(3043, "T9", "The metadata of Grep has pattern and count", "::test_metadata_of_searches"),
     shown(3048, "T3", "No match of Grep is a success with a count of 0", "::test_no_match_is_a_success"),
     shown(3059, "T9", "A search that fails is an error", "tests/builtin/test_grep.py::test_bad_cases",
@@ -231,9 +237,10 @@ BEHAVIOURS = [
                  "to escape it: the argument is wrong, not the search."),
     # Bash
     shown(3314, "P2", "Bash refuses an empty command", "tests/builtin/test_bash.py::test_bad_cases"),
-    shown(3317, "T9", "What a command is for is shown to the user", "::test_the_description_of_a_command_is_shown"),
+    shown(3317, "T9", "What a command is for is shown to the user",
+          "::test_a_result_says_which_command_it_was_and_what_for"),
     shown(3320, "P6", "A command has 120000 ms unless given, and at most 600000",
-          "::test_the_time_of_a_command_has_bounds"),
+          "tests/sources/test_c.py::test_a_longer_timeout_is_refused", "tests/builtin/test_bash.py::test_bad_cases"),
     shown(3324, "T3", "A command can run in another working directory", "::test_a_command_runs_in_a_working_directory"),
     shown(3334, "T2", "Bash is not safe beside other calls",
           "tests/pipeline/test_schedule.py::test_a_folder_is_touched_with_what_lies_in_it_and_not_with_its_neighbours",
@@ -242,11 +249,11 @@ BEHAVIOURS = [
           "tests/builtin/test_bash.py::test_what_a_model_reads_of_it"),
     shown(3356, "P6", "A command cannot wait for input for ever",
           "tests/builtin/test_bash.py::test_one_that_waits_for_input_without_a_terminal_says_what_to_do"),
-    shown(3364, "T6", "The signature of a command is its text", "::test_the_signature_of_a_command_is_its_text"),
+    shown(3364, "T6", "The signature of a command is its text", "::test_signatures_and_rules"),
     shown(3371, "S2", "Commands that destroy a disk or everything are stopped with a permission error",
           "::test_s2_a_destructive_command_never_runs_unasked",
           better="A dangerous command asks where a user can answer and is refused where none can, instead of always "
-                 "being refused: they may mean it."),
+                 "being refused, because users sometimes want exactly that."),
     shown(3376, "S2", "Removing one folder by force is not blocked",
           "tests/policy/test_decide.py::test_a_dangerous_command_asks_even_under_an_allow_rule"),
     shown(3392, "P6", "A command is stopped when its time is up, with all that it started",
@@ -259,7 +266,7 @@ BEHAVIOURS = [
     shown(3406, "T9", "A command without output says so", "tests/builtin/test_bash.py::test_good_cases"),
     shown(3410, "T9", "The metadata of Bash has exit_code and working_directory",
           "::test_a_command_runs_in_a_working_directory"),
-    shown(3411, "T9", "The metadata of Bash has the command", "::test_metadata_of_bash_has_the_command"),
+    shown(3411, "T9", "The metadata of Bash has the command", "::test_a_result_says_which_command_it_was_and_what_for"),
     shown(3426, "T9", "A command that takes too long is a timeout error",
           "::test_a_command_that_takes_too_long_is_a_timeout_error"),
     shown(3438, "T9", "A command that fails is an execution error with its exit code and its output",
@@ -296,7 +303,7 @@ BEHAVIOURS = [
     shown(4051, "R3", "Search looks at the name, the display name and the short description, in any case",
           "tests/registry/test_search.py::test_every_word_must_be_there_in_any_order_and_case",
           better="A search also looks at the rest of the description, the tags and the category, takes several "
-                 "words in any order, and gives the best match first."),
+                 "words in any order, and gives the best 20 first to last, or as many as `most` says."),
     shown(4068, "R3", "Tools are found by category and tag, also after a change",
           "tests/registry/test_source.py::test_tools_are_found_by_category_and_tag",
           "tests/registry/test_source.py::test_indexes_follow_every_change"),
@@ -368,7 +375,6 @@ async def test_the_context_has_the_session_the_signal_and_the_folder(desk: Desk)
 
 
 def test_an_invocation_is_built_apart_from_its_run() -> None:
-    """T5."""
     invocation = BY_NAME["Read"].build({"file_path": "a.txt"}, call_id="call_7")
     assert (invocation.tool.name, invocation.params.file_path, invocation.call_id) == ("Read", "a.txt", "call_7")
 
@@ -412,14 +418,14 @@ async def test_a_factory_takes_a_schema_and_a_function() -> None:
     assert (await Runtime([search]).run("SearchNotes", {"query": "ferrule"})).data == "ferrule 10 SearchNotes"
 
 
-def test_a_schema_is_written_out_for_those_who_need_it() -> None:
+def test_a_schema_is_written_out() -> None:
     @tool(kind="readonly")
     def search_all(first: SearchParams, second: SearchParams) -> str:
         """Search twice. Use this to test."""
         return first.query + second.query
 
-    (gemini,) = Exporter("gemini").definitions([search_all])
-    assert "$ref" not in str(gemini)
+    for provider in ("openai", "anthropic", "gemini"):
+        assert "$ref" not in str(Exporter(provider).definitions([search_all]))
 
 
 def test_a_validation_error_lists_every_field() -> None:
@@ -510,14 +516,14 @@ def test_a_path_is_shown_as_it_was_given(desk: Desk) -> None:
     assert "notes" not in desk.read("a.txt").data  # there are none
 
 
-def test_signatures_and_rules_of_the_file_tools(desk: Desk) -> None:
-    """T6."""
+def test_signatures_and_rules(desk: Desk) -> None:
     file = desk.put("src/a.ts", "x")
     for name, more in (("Edit", {"old_string": "a", "new_string": "b"}), ("Write", {"content": "x"})):
         invocation = BY_NAME[name].build({"file_path": "src/a.ts", **more})
         invocation.session = desk.session
         assert invocation.signature == str(file)
         assert invocation.always_rule == f"{name}:{file.parent}/*"
+    assert BY_NAME["Bash"].build({"command": "npm test"}).signature == "npm test"
 
 
 def test_equal_texts_and_a_missing_file_are_told_apart(desk: Desk) -> None:
@@ -582,9 +588,12 @@ def run(desk: Desk, name: str, **arguments: Any) -> Any:
     return asyncio.run(desk.runtime.run(name, arguments))
 
 
-def test_an_empty_pattern_is_refused(desk: Desk) -> None:
+def test_patterns_of_searches(desk: Desk) -> None:
     for name in ("Glob", "Grep"):
         assert run(desk, name, pattern="").error.kind is ErrorKind.VALIDATION
+    for name in ("src/test/a.ts", "test/b.ts", "src/c.ts"):
+        desk.put(name, "x")
+    assert sorted(run(desk, "Glob", pattern="**/test/*.ts").data["files"]) == ["src/test/a.ts", "test/b.ts"]
 
 
 @pytest.mark.xfail(strict=True, reason="a pattern with a slash starts at the searched folder")
@@ -593,12 +602,6 @@ def test_a_pattern_with_a_slash_fits_at_any_depth(desk: Desk) -> None:
     desk.put("src/b.ts", "x")
     assert run(desk, "Glob", pattern="core/*.ts").data["files"] == ["src/core/a.ts"]
     assert run(desk, "Glob", pattern="src/*.ts").data["files"] == ["src/b.ts"]
-
-
-def test_glob_finds_folders_by_name(desk: Desk) -> None:
-    for name in ("src/test/a.ts", "test/b.ts", "src/c.ts"):
-        desk.put(name, "x")
-    assert sorted(run(desk, "Glob", pattern="**/test/*.ts").data["files"]) == ["src/test/a.ts", "test/b.ts"]
 
 
 def test_results_can_be_passed_on(desk: Desk) -> None:
@@ -645,18 +648,12 @@ def test_a_pattern_is_never_a_command(desk: Desk) -> None:
     assert desk.names() == ["a.txt"]
 
 
-@pytest.mark.xfail(strict=True, reason="the description of a command is not shown")
-async def test_the_description_of_a_command_is_shown(desk: Desk) -> None:
+@pytest.mark.xfail(strict=True, reason="a result has neither the command nor its description")
+async def test_a_result_says_which_command_it_was_and_what_for(desk: Desk) -> None:
     async with desk.runtime:
         result = await desk.runtime.run("Bash", {"command": "true", "description": "Check the weather"})
     assert "Check the weather" in result.display_content
-
-
-def test_the_time_of_a_command_has_bounds() -> None:
-    schema = BY_NAME["Bash"].input_schema
-    assert isinstance(schema, dict)
-    timeout = schema["properties"]["timeout"]
-    assert (timeout["default"], timeout["maximum"]) == (120_000, 600_000)
+    assert result.metadata["command"] == "true"
 
 
 async def test_a_command_runs_in_a_working_directory(desk: Desk) -> None:
@@ -670,10 +667,6 @@ async def test_a_command_runs_in_a_working_directory(desk: Desk) -> None:
 @pytest.mark.xfail(strict=True, reason="`concurrency_safe` is true, although its calls take turns")
 def test_bash_says_that_it_runs_alone() -> None:
     assert {name: BY_NAME[name].concurrency_safe for name in ("Read", "Bash")} == {"Read": True, "Bash": False}
-
-
-def test_the_signature_of_a_command_is_its_text() -> None:
-    assert BY_NAME["Bash"].build({"command": "npm test"}).signature == "npm test"
 
 
 @pytest.mark.parametrize(
@@ -720,12 +713,6 @@ async def test_standard_error_is_marked(desk: Desk) -> None:
     assert "bad" in bad
 
 
-@pytest.mark.xfail(strict=True, reason="the metadata of Bash has no `command`")
-async def test_metadata_of_bash_has_the_command(desk: Desk) -> None:
-    async with desk.runtime:
-        assert (await desk.runtime.run("Bash", {"command": "true"})).metadata["command"] == "true"
-
-
 async def test_a_command_that_takes_too_long_is_a_timeout_error(desk: Desk) -> None:
     async with desk.runtime:
         result = await desk.runtime.run("Bash", {"command": "sleep 600", "timeout": 300})
@@ -750,7 +737,6 @@ def test_the_six_tools_and_their_kinds() -> None:
 
 
 def test_a_registry_answers_the_questions_of_the_book() -> None:
-    """R1, R3."""
     registry = Registry()
     registry.register_many([BY_NAME[name] for name in SIX], origin="builtin")
     assert registry.get("Read") is BY_NAME["Read"]
@@ -763,6 +749,13 @@ def test_a_registry_answers_the_questions_of_the_book() -> None:
     assert registry.writing().names() == ["Edit", "Write", "Bash"]
     assert registry.search("REGULAR expr")[0].name == "Grep"
     assert {one.origin for one in registry.list()} == {"builtin"}
+
+
+def test_categories_and_tags() -> None:
+    registry = Registry([BY_NAME[name] for name in SIX])
+    assert {one.name for one in registry.by_category("files")} == set(SIX) - {"Bash"}
+    assert [one.name for one in registry.by_category("shell")] == ["Bash"]
+    assert [one.name for one in registry.by_tag("search")] == ["Glob", "Grep"]
 
 
 def test_declarations_by_mode() -> None:

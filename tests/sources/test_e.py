@@ -54,7 +54,7 @@ BEHAVIOURS = [
     shown(127, "T10", "The definitions of all tools are made by the registry",
           "tests/dialects/test_exporter.py::test_names_go_out_and_come_back",
           better="A registry knows no provider; an `Exporter` writes its tools in the form of the one in use, and "
-                 "only those anew that changed."),
+                 "again only when they change."),
     shown(140, "T10", "A call has an id, and a function with a name and arguments as JSON text",
           "::test_a_call_of_a_model_goes_to_its_tool",
           "tests/dialects/test_openai_chat.py::test_calls_are_found_wherever_they_are"),
@@ -70,7 +70,9 @@ BEHAVIOURS = [
           "tests/pipeline/test_authorise.py::test_a_tool_that_says_it_needs_leave_asks"),
     shown(176, "R4", "A tool says which roles may use it",
           "tests/pipeline/test_authorise.py::test_a_tool_for_some_roles_is_for_no_other"),
-    shown(183, "T9", "A result is JSON text for the model", "::test_a_result_is_json_for_the_model"),
+    shown(183, "T9", "A result is JSON text for the model", "::test_a_result_is_json_for_the_model",
+          better="A tool that returns text gives the model that text; any other value becomes JSON. Text in quotes, "
+                 "with its line ends escaped, is harder to read and longer."),
     shown(197, "T4", "A base class parses the arguments and gives required and optional ones",
           "::test_a_class_needs_no_helpers",
           better="A class declares its parameters as a pydantic model: a required one is a field, an optional one "
@@ -92,7 +94,7 @@ BEHAVIOURS = [
           "tests/pipeline/test_authorise.py::test_without_a_policy_read_only_tools_run_and_those_that_write_or_execute_ask",
           "tests/pipeline/test_authorise.py::test_a_tool_without_a_kind_counts_as_execute_once_somebody_stands_in_front",
           better="Whether a call asks follows from the tool's kind and from what the call would do, so that reading "
-                 "does not ask and nobody learns to say yes without looking."),
+                 "does not ask: users who are asked too often stop looking."),
     shown(230, "R4", "Every role may use a tool unless it says otherwise",
           "tests/registry/test_views.py::test_a_role_sees_the_tools_it_may_use"),
     # The registry
@@ -180,8 +182,8 @@ BEHAVIOURS = [
     shown(598, "O5", "Registering, looking up and running take no more than so long",
           "tests/registry/test_registry.py::test_looking_up_takes_the_same_time_however_many_there_are",
           "tests/records/test_audit.py::test_recording_takes_microseconds",
-          better="Times are measured against the bare work in the same run (docs/reference/benchmarks.md), not "
-                 "against milliseconds: a bound that holds on every machine is no bound."),
+          better="Times are measured against the bare work in the same run (docs/reference/benchmarks.md), because "
+                 "milliseconds say more about a machine than about the code."),
     # Safety
     shown(616, "R4", "Several roles may use a tool", "::test_several_roles_may_use_a_tool"),
     shown(623, "P2", "A required parameter that is missing is an error that names it",
@@ -311,6 +313,13 @@ def test_a_class_needs_no_helpers() -> None:
 
 def test_a_result_is_json_for_the_model() -> None:
     assert json.loads(find({"order": "F1"}).llm_content) == find({"order": "F1"}).data
+
+    @tool(kind="readonly")
+    def say_it() -> str:
+        """Say it. Use this to test."""
+        return "one\ntwo"
+
+    assert Runtime([say_it]).run_sync("say_it").llm_content == "one\ntwo"
 
 
 def test_definitions_for_a_role() -> None:

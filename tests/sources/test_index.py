@@ -10,7 +10,7 @@ import pytest
 from tests.named_tests import ROOT, missing_tests, names_in
 from tests.sources.behaviours import Behaviour
 
-FILES = sorted(path.stem for path in (ROOT / "tests/sources").glob("test_?.py"))
+FILES = ["test_a", "test_b", "test_c", "test_d", "test_e"]
 DIFFERENCES = ROOT / "docs/concepts/differences.md"
 
 
