@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,15 @@ def test_what_asks_takes_yes() -> None:
     asking = {"call", "chat", "run", "draft accept", "draft new", "market add"}
     asking |= {f"plugin {name}" for name in ("enable", "install", "update")}
     assert {name for name, command in EVERY.items() if "--yes" in options_of(command)} == asking
+
+
+def test_a_chat_with_yes_runs_a_call_that_asks(ferrule: Command) -> None:
+    script = ferrule.folder / "script.json"
+    script.write_text(json.dumps([{"calls": [{"name": "save_note", "arguments": {"text": "x"}}]}, "Done."]))
+    for more, words in (([], "`save_note` was not run"), (["--yes"], "saved x")):
+        done = ferrule.process("chat", "--plain", "--model", f"scripted:{script}", *more, stdin="go on\n")
+        assert done.code == 0
+        assert words in done.out
 
 
 @pytest.mark.parametrize("group", ["rules", "shells"])

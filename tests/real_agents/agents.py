@@ -21,7 +21,7 @@ from tests.real_agents.wire_responses import OpenAIResponses
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(os.environ.get("MCP_NODE_TOOLS") or ROOT / ".venv" / "node-tools") / "agents"
-SECONDS = 120
+SECONDS = 180
 _QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",

@@ -25,10 +25,7 @@ from tests.real_agents import tap
 from tests.real_agents.agents import ALL, CLAUDE, CODEX, GEMINI, OPENCODE, Agent, Place
 from tests.real_agents.endpoint import Call, Endpoint, Given, serving
 
-# One agent's tests run in one process: they look at one turn of it, because starting an agent takes the most time.
-each_agent = pytest.mark.parametrize(
-    "agent", [pytest.param(one, id=one.program, marks=pytest.mark.xdist_group(one.program)) for one in ALL]
-)
+each_agent = pytest.mark.parametrize("agent", ALL, ids=lambda agent: agent.program)
 PREFIXED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 LONG_NAME = "a_tool_whose_name_has_sixty_four_letters_which_is_what_names_may"
 MORE_TOOLS = f'''
@@ -139,7 +136,7 @@ MISSING, AFTER, PICTURE, LONG = range(len(WORK) + 1, len(TURN))
 
 @pytest.fixture(scope="module")
 def turn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Agent], Ran]:
-    """What came of a turn with every call of `TURN`, run once for each agent."""
+    """What came of a turn with every call of `TURN`, run once for each agent: starting it takes the most time."""
 
     @cache
     def ran(agent: Agent) -> Ran:
@@ -196,7 +193,7 @@ def test_every_tool_reaches_the_model_as_we_listed_it(agent: Agent, turn: Callab
     assert LONG_NAME not in names  # no agent would have room for its own prefix
     held_back = agent is CLAUDE
     for tool in ran.listed:
-        if held_back and tool["name"] not in {one.name for one in TURN}:
+        if held_back and tool["name"] not in {one.tool for one in TURN}:
             assert f"mcp__ferrule__{tool['name']}" in ran.endpoint.asked[-1].told
             continue
         offered = ran.endpoint.offered(tool["name"])

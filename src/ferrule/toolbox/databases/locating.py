@@ -113,7 +113,7 @@ def _at_path(accounts: Accounts, given: str, session: Session, *, write: bool) -
             phrase('Ask the user to add it: `[databases.NAME]` with `url = "sqlite:///{place}"`.', place=place),
         )
     head = paths.read(place, 16)
-    engine = next((engine for engine, start, magic in _MAGIC if head.startswith(magic, start)), None)
+    engine: EngineName | None = next((one for one, start, magic in _MAGIC if head.startswith(magic, start)), None)
     if engine is None:
         raise invalid(
             phrase("`{place}` is neither a SQLite nor a DuckDB file.", place=place),
