@@ -5,21 +5,22 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from ferrule.dialects.flatten import ROOT, Exported, Ledger, flatten_root
 from ferrule.dialects.inline import inline
-from ferrule.dialects.payload import DialectError
+from ferrule.dialects.payload import DialectError, an_object
 from ferrule.dialects.portable import Abilities, NotStrict, StrictRules, make_strict, reduce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from ferrule.core.call import RawCall
     from ferrule.core.result import Attachment, ToolResult
@@ -275,3 +276,29 @@ def dialect(name: str) -> Dialect:
         raise DialectError(f"There is no dialect {name!r}. Known dialects: {known}.")
     module, cls = _PLACES[name]
     return getattr(import_module(f"ferrule.dialects.{module}"), cls)()
+
+
+# One call, in whichever form it comes.
+
+
+def read_call(payload: Any) -> RawCall:
+    """One call in the form of any provider, told by its fields; raises `DialectError` if it is not one."""
+    item = an_object(dict(cast("Any", payload)) if isinstance(payload, Mapping) else payload, "call")
+    kind = item.get("type")
+    if kind == "tool_use":
+        form = "anthropic"
+    elif kind == "function_call":
+        form = "openai-responses"
+    elif "function" in item:
+        form = "openai"
+    elif item.keys() & {"functionCall", "function_call", "args"}:
+        form = "gemini"
+    elif item.keys() & {"arguments", "method"}:
+        form = "mcp"
+    else:
+        raise DialectError(
+            'call: not one call of a provider, such as {"type": "tool_use", "id": …, "name": …, "input": {…}}. For a '
+            "whole answer, use Exporter(provider).calls(answer)."
+        )
+    (call,) = dialect(form).calls([item])
+    return call

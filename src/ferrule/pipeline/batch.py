@@ -10,6 +10,7 @@ import asyncio
 import heapq
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
@@ -26,7 +27,7 @@ from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.validate import lookup, read_values, validate, validate_around
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Coroutine, Iterable, Sequence
 
     from pydantic import BaseModel
 
@@ -303,27 +304,39 @@ class CallRunner(Protocol):
 
 async def run_batch(
     runtime: CallRunner,
-    calls: Sequence[RawCall],
+    calls: Sequence[RawCall | Mapping[str, Any]],
     session: Session,
     parent: ToolContext | None,
     given: Mapping[str, Any],
     concurrency: int | None,
 ) -> list[ToolResult]:
     """Plan every call, then run them as their touches and references allow."""
-    if isinstance(calls, (RawCall, str)):
+    if isinstance(calls, (RawCall, str, Mapping)):
         raise TypeError("Calls come in a list, even a single one: write [RawCall(…)].")
-    calls = list(calls)  # an iterator can be read only once
-    for call in calls:
-        if not isinstance(call, RawCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            raise TypeError(f"A batch takes calls, not {call!r}. Write RawCall(name, arguments).")
+    listed = as_calls("batch", calls)
     # A generated id must not equal a given one, or a reference could mean the wrong call.
-    own_ids = {call.id for call in calls if call.has_own_id}
-    for call in calls:
+    own_ids = {call.id for call in listed if call.has_own_id}
+    for call in listed:
         while not call.has_own_id and call.id in own_ids:
             call.id = new_call_id()
     batch = _Batch(runtime, session, parent, given, max(1, concurrency or runtime.limits.concurrency))
-    batch.plan(calls)
+    batch.plan(listed)
     return await batch.run()
+
+
+def as_calls(what: str, given: Iterable[RawCall | Mapping[str, Any]]) -> list[RawCall]:
+    """Calls as they are, and those in a provider's form read; raises `TypeError` for anything else."""
+    calls: list[RawCall] = []
+    for call in given:
+        if isinstance(call, RawCall):
+            calls.append(call)
+        elif isinstance(call, Mapping) or hasattr(call, "model_dump"):  # pyright: ignore[reportUnnecessaryIsInstance]
+            from ferrule.dialects.dialect import read_call
+
+            calls.append(read_call(call))
+        else:
+            raise TypeError(f"A {what} takes calls, not {call!r}. Write RawCall(name, arguments).")
+    return calls
 
 
 def _may_refer(call: RawCall) -> bool:

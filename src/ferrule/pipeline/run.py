@@ -193,7 +193,7 @@ class Runtime:
 
     def run(
         self,
-        call: RawCall | Tool[Any] | str,
+        call: RawCall | Tool[Any] | str | Mapping[str, Any],
         arguments: str | bytes | Mapping[str, Any] | None = None,
         *,
         session: Session | None = None,
@@ -202,11 +202,20 @@ class Runtime:
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run one call and return its result; nothing that a tool or a model does makes this raise.
 
-        `call` may be a tool instead of its name. With a `parent`, the call runs in the parent's session unless another
-        is given. Cancelling the task that awaits it stops the tool, records the call, and raises `CancelledError`.
+        `call` may be a tool instead of its name, or a call in a provider's form: `{"type": "tool_use", …}`. With a
+        `parent`, the call runs in the parent's session unless another is given. Cancelling the task that awaits it
+        stops the tool, records the call, and raises `CancelledError`.
         """
-        if not isinstance(call, RawCall):
-            call = RawCall(call.name if isinstance(call, Tool) else call, arguments)
+        if isinstance(call, Tool):
+            call = RawCall(call.name, arguments)
+        elif isinstance(call, str):
+            call = RawCall(call, arguments)
+        elif not isinstance(call, RawCall):
+            from ferrule.dialects.dialect import read_call
+
+            if arguments is not None:
+                raise TypeError("A call in a provider's form has its arguments already.")
+            call = read_call(call)
         if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"A time limit is more than 0 seconds, not {timeout!r}.")
         return self._run(Call(call, session or (parent or self).session, parent, timeout), self._validated)
@@ -261,7 +270,7 @@ class Runtime:
 
     def run_sync(
         self,
-        call: RawCall | Tool[Any] | str,
+        call: RawCall | Tool[Any] | str | Mapping[str, Any],
         arguments: str | bytes | Mapping[str, Any] | None = None,
         *,
         session: Session | None = None,
@@ -489,7 +498,7 @@ class Runtime:
 
     async def batch(
         self,
-        calls: Sequence[RawCall],
+        calls: Sequence[RawCall | Mapping[str, Any]],
         *,
         session: Session | None = None,
         parent: ToolContext | None = None,
@@ -498,7 +507,8 @@ class Runtime:
     ) -> list[ToolResult]:
         """Run many calls, in parallel where they are independent, and return their results in the order given.
 
-        A call may use an earlier one's data: `{"$ref": "call_1.path"}`. One failure does not stop the others.
+        Calls may be in a provider's form too. One may use an earlier one's data: `{"$ref": "call_1.path"}`. One failure
+        does not stop the others.
         """
         from ferrule.pipeline.batch import run_batch
 
@@ -506,7 +516,7 @@ class Runtime:
 
     def batch_sync(
         self,
-        calls: Sequence[RawCall],
+        calls: Sequence[RawCall | Mapping[str, Any]],
         *,
         session: Session | None = None,
         given: Mapping[str, Any] | None = None,
@@ -519,14 +529,17 @@ class Runtime:
             lambda: self.batch(calls, session=session, given=given, concurrency=concurrency), "batch_sync"
         )
 
-    def stream(self, calls: RawCall | Sequence[RawCall], *, session: Session | None = None) -> AsyncIterator[CallEvent]:
+    def stream(
+        self,
+        calls: RawCall | Mapping[str, Any] | Sequence[RawCall | Mapping[str, Any]],
+        *,
+        session: Session | None = None,
+    ) -> AsyncIterator[CallEvent]:
         """Run calls and yield their events as they happen; each call ends with `Done`. Leaving early stops them."""
+        from ferrule.pipeline.batch import as_calls
         from ferrule.pipeline.record import stream
 
-        listed = [calls] if isinstance(calls, RawCall) else list(calls)
-        for call in listed:
-            if not isinstance(call, RawCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-                raise TypeError(f"A stream takes calls, not {call!r}. Write RawCall(name, arguments).")
+        listed = as_calls("stream", [calls] if isinstance(calls, (RawCall, Mapping)) else calls)
         return stream(self._listeners, {call.id for call in listed}, lambda: self.batch(listed, session=session))
 
     def subscribe(self, listener: Callable[[CallEvent], None]) -> Callable[[], None]:
