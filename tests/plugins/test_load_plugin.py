@@ -110,6 +110,30 @@ async def test_a_folder_is_one_plugin_and_a_part_that_cannot_start_is_left_out(
     assert plugin.problems[1:] == ["steps: it could not start: ZeroDivisionError: division by zero"]
 
 
+async def test_a_module_of_several_plugins_starts_where_all_of_them_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    more = """
+@tool(kind="readonly")
+def say_more() -> str:
+    return "more"
+
+def fail():
+    if FAILS:
+        raise OSError("no network")
+
+other = Plugin("other", tools=[say_more], initialise=fail)
+"""
+    (tmp_path / "two_plugins.py").write_text(PLUGIN + more.replace("FAILS", "True"))
+    (tmp_path / "two_good_ones.py").write_text(PLUGIN + more.replace("FAILS", "False"))
+    bad, good = load_plugin("two_plugins"), load_plugin("two_good_ones")
+    async with Runtime(plugins=[bad, good]) as runtime:
+        assert runtime.tools.names() == ["tell_steps", "say_more"]
+        assert runtime.tools.tools() == good.tools
+    assert (bad.tools[0](), good.tools[0]()) == (["started", "ended"], ["started", "ended"])  # type: ignore[operator]
+
+
 def test_an_installed_package_is_named_by_its_entry_point_its_name_or_its_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -249,7 +249,7 @@ def test_a_call_that_asks_is_refused_with_what_would_allow_it_where_nobody_is_th
     (given,) = ran.endpoint.results
     assert not (ran.workspace / "new.txt").exists()
     assert "`Write` was not run" in given.text
-    assert f"`ferrule mcp --allow 'Edit(/{ran.workspace}/**)'`" in given.text
+    assert f"`ferrule mcp --allow 'Edit(/{ran.workspace}/new.txt)'`" in given.text
     expected = {
         CLAUDE.name: "the question was closed without an answer",
         CODEX.name: "from a client that runs without one",

@@ -442,7 +442,7 @@ def _stopped(question: Question, why: str, helps: str) -> StoppedError:
 
 
 def _what_allows(question: Question) -> str:
-    rules = question.rules or ((question.rule,) if question.rule else ())
+    rules = question.exact or question.rules or ((question.rule,) if question.rule else ())
     if not rules:
         return "No rule can pre-approve this. Try another approach, or ask the user to run it themselves."
     flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)

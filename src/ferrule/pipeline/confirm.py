@@ -65,6 +65,8 @@ class Offer:
     """The rules as a settings file takes them; none if it is for the session only."""
     instead: str = ""
     """What the user can do if no rule would be enough; a whole sentence."""
+    exact: tuple[str, ...] = ()
+    """The rules for this very call and as little else as rules can say; what a refusal suggests."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,6 +88,8 @@ class Question:
     """What the call did when it was tried, and what it was kept from. A yes keeps the changes."""
     preview: str = ""
     """What a yes would change, as a diff or a sentence; empty if that is not known."""
+    exact: tuple[str, ...] = ()
+    """The rules for this very call and as little else as rules can say."""
 
     @property
     def summary(self) -> str:
@@ -286,7 +290,9 @@ def _offer(invocation: Invocation, policy: Policy, session: Session) -> Offer | 
 def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -> Question:
     offer = offer or Offer("")
     warning = warning_of(invocation, decision)
-    return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules)
+    return Question(
+        invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules, exact=offer.exact
+    )
 
 
 def warning_of(invocation: Invocation, decision: Decision) -> str | None:
@@ -311,7 +317,7 @@ def _what_helps(invocation: Invocation, offer: Offer | None, policy: Policy) -> 
     if offer is not None and offer.rule:
         return phrase(
             "The user can allow it: `--allow '{rule}'` on the command line, or that rule in their settings.",
-            rule=offer.rule,
+            rule="' --allow '".join(rule.replace("'", "'\\''") for rule in offer.exact or offer.rules or (offer.rule,)),
         )
     return phrase(
         "No rule can pre-approve this. Try another approach, or ask the user to run it where they can answer."

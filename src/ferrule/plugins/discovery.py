@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -330,35 +330,35 @@ def _discovered(loading: ToolsFolder) -> Discovered:
     return found
 
 
-def together(name: str, version: str, source: str, tools: list[Tool[Any]], plugins: list[Plugin]) -> Plugin:
+def together(
+    name: str, version: str, source: str, tools: list[Tool[Any]], plugins: list[Plugin], *, skip: bool = False
+) -> Plugin:
     """Tools, some of which are those of plugins, as one plugin.
 
-    Where one of several plugins can't start, its tools are left out and the others work.
+    It starts where all of them do. With `skip`, the tools of one that can't start are left out, and the others work.
     """
     if len(plugins) == 1 and len(plugins[0].tools) == len(tools):
         return plugins[0]
-    whole = Plugin(name, version, list(tools), source=source)
-    started: list[Plugin] = []
+    whole, ends = Plugin(name, version, list(tools), source=source), AsyncExitStack()
 
     async def initialise() -> None:
         for one in plugins:
             try:
                 await run_step(one.initialise)
-            except Exception as error:  # noqa: BLE001 - one plugin's fault must not take the others along
+            except Exception as error:
+                if not skip:
+                    await ends.aclose()
+                    raise
                 why = f"{one.name}: it could not start: {type(error).__name__}: {error}"
                 logger.warning("%s: %s", source, why)
                 whole.problems.append(why)
                 left_out = {id(tool) for tool in one.tools}
                 whole.tools[:] = [tool for tool in whole.tools if id(tool) not in left_out]
             else:
-                started.append(one)
-
-    async def clean_up() -> None:
-        while started:
-            await run_step(started.pop().clean_up)
+                ends.push_async_callback(run_step, one.clean_up)
 
     if plugins:
-        whole.initialise, whole.clean_up = initialise, clean_up
+        whole.initialise, whole.clean_up = initialise, ends.aclose
     return whole
 
 
@@ -427,7 +427,7 @@ def load_plugin(source: Plugin | Mapping[str, Any] | str | Path) -> Plugin:
         found = discover_file(path) if path.suffix == ".py" else discover_folder(path)
         broken += found.broken
         tools = [tool for one in found.plugins for tool in one.tools]
-        plugin = together(path.resolve().stem, "", str(path), tools, found.plugins)
+        plugin = together(path.resolve().stem, "", str(path), tools, found.plugins, skip=True)
     plugin.problems += [f"{one.source}: {one.reason}" for one in broken]
     if not plugin.tools:
         raise DefinitionError(f"`{source}` is no plugin: {'; '.join(plugin.problems) or 'it contains no tools'}.")

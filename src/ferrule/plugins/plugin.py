@@ -166,7 +166,8 @@ _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 def _plugins_in(namespace: dict[str, Any]) -> Iterator[Any]:
     """Each `Plugin` of a module, what is called `plugin` and has the fields of one, and a module with such fields."""
     for name, value in list(namespace.items()):
-        if isinstance(value, Plugin) or (name in _NAMES and (isinstance(value, Mapping) or hasattr(value, "tools"))):
+        is_called_so = name in _NAMES and not inspect.ismodule(value)
+        if isinstance(value, Plugin) or (is_called_so and (isinstance(value, Mapping) or hasattr(value, "tools"))):
             yield value
     if _lists_schemas(namespace.get("tools")):
         yield namespace

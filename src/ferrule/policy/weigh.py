@@ -380,7 +380,8 @@ def weigh_call(invocation: Invocation, request: Request, lists: Lists, mode: Mod
         whole.rule = covering[0] if all(covering) else None
     paths = [
         *(weigh_path(path, request, lists, write=False) for path in request.reads),
-        *(weigh_path(path, request, lists, write=True) for path in request.writes),
+        # A tool that writes to a folder, such as FileSearch, writes to what is in it.
+        *(weigh_path(path, request, lists, write=True, is_folder=os.path.isdir(path)) for path in request.writes),  # noqa: PTH112
     ]
     hosts: list[Finding] = []
     for host in request.hosts:

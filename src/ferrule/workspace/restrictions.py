@@ -48,11 +48,15 @@ class KeptBack:
         if self._restrictions and (rule := self._restrictions.denies_write(str(path), self._roots)):
             raise _denied(phrase("`{name}` is not written: {rule} denies it.", name=name, rule=rule))
 
-    def asks_to_write(self, path: Path, start: Path) -> bool:
-        """Whether a change of a whole folder leaves a path out: writing it asks, and only `start` was asked about."""
+    def why_left_alone(self, path: Path, start: Path) -> str:
+        """Why a change of a whole folder leaves a path out, where only `start` was decided about; else empty."""
         if self._restrictions is None or path == start:
-            return False
-        return self._restrictions.asks_to_write(str(path), str(start), self._roots) is not None
+            return ""
+        if rule := self._restrictions.denies_write(str(path), self._roots):
+            return f"denied by {rule}"
+        if self._restrictions.asks_to_write(str(path), str(start), self._roots) is not None:
+            return "what other programs run or obey; to change it, name it as `path`"
+        return ""
 
     def hidden(self, path: Path) -> bool:
         """Whether a listing leaves this path out."""

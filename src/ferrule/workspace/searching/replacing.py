@@ -88,8 +88,8 @@ def prepare(
         path = root.path / os.fsdecode(file.name.removeprefix(b"./"))
         place = Place(root, path, decoded(os.fsencode(paths.show(path))))
         try:
-            if paths.kept.asks_to_write(path, start.path):
-                raise Unfit("what other programs run or obey; to change it, name it as `path`")
+            if why := paths.kept.why_left_alone(path, start.path):
+                raise Unfit(why)
             before = _read(paths, place, file)
             after, count = replace_in(before, file, place.name, as_written=as_written)
         except Unfit as unfit:
