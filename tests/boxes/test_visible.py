@@ -141,7 +141,11 @@ async def test_a_denied_read_binds_in_the_system_where_it_names_a_place(around: 
 
 async def test_what_makes_a_file_in_the_workspace_can_be_approved(around: Path, sandboxed: str) -> None:
     """S1: with Landlock alone the look box is read-only, and what it refuses is asked about all the same."""
-    for number, command in enumerate(("touch m0", "echo x > m1", "python3 -c \"open('m2', 'w')\"", "mkdir m3")):
+    commands = (
+        "touch m0", "echo x > m1", "python3 -c \"open('m2', 'w')\"", "mkdir m3",
+        "echo x > m4; ls", "touch m5 2>&1 | tail -1",
+    )  # fmt: skip
+    for number, command in enumerate(commands):
         async with desk(around / "ws", "y") as at:
             assert (await at.bash(command)).success, command
             assert len(at.asked) == 1, command

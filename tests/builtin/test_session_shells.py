@@ -77,9 +77,9 @@ async def test_what_landlock_cannot_hide_is_refused_whole(tmp_path: Path) -> Non
     async with shell_desk(tmp_path, policy=policy) as desk:
         (desk.workspace / ".env").write_text("secret")
         assert await desk.bash("touch made") == snapshot("""\
-Error (permission_error): Without bubblewrap the sandbox cannot hide `.env`, which a rule denies reading.
+Error (permission_error): Without bubblewrap the sandbox cannot hide `.env` from a command that may change files, and reading it needs approval or is denied by a rule.
 
-Suggestion: Ask the user to install bubblewrap, or to turn the sandbox off for this.\
+Suggestion: Ask the user to install bubblewrap, or, if no rule denies it, to let commands read the file with the rule `Read(.env)`.\
 """)
         assert not (desk.workspace / "made").exists()
 

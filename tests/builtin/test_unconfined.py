@@ -96,6 +96,20 @@ async def test_nothing_lets_a_command_run_that_the_user_was_not_asked_about(
         assert list(desk.workspace.iterdir()) == []
 
 
+@pytest.mark.parametrize("unconfined", ["ask", "allow"])
+async def test_p4_no_question_says_that_guarded_files_are_safe(tmp_path: Path, unconfined: Any) -> None:
+    """Nothing guards them where nothing confines the command: a yes changes them."""
+    sandbox = SandboxChoice(unconfined=unconfined)
+    async with shell_desk(tmp_path, policy=RulePolicy(), sandbox=sandbox) as desk:
+        person = Person(Choice.ONCE)
+        desk.runtime = Runtime(builtin_tools(), policy=RulePolicy(), session=desk.session, ask=person)
+        await desk.bash("touch .envrc")
+        assert (desk.workspace / ".envrc").exists()
+        (question,) = person.asked
+        assert "dangerous" in question.reason
+        assert "stays as it is" not in (question.warning or "")
+
+
 @pytest.mark.parametrize("policy", [*LETS_ALL_RUN, "default"])
 async def test_an_approval_is_for_one_command(tmp_path: Path, policy: str) -> None:
     """S1: "always" is not offered, and a client that answers it all the same means once."""

@@ -65,6 +65,22 @@ def test_a_tenant_with_a_role_a_user_and_a_key_is_made_from_the_shell(ferrule: C
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        *(("roles", "set", "clerk", option, "Raed(.env)") for option in ("--deny", "--ask", "--allow")),
+        ("tenants", "change", "acme", "--tool", "Raed", "--burst", "3"),
+    ],
+)
+def test_s1_a_misspelt_tool_restricts_nothing_and_is_refused(
+    ferrule: Command, database: str, command: tuple[str, ...]
+) -> None:
+    of_tenant = ("--tenant", "acme") if command[0] == "roles" else ()
+    assert ferrule("tenants", "create", "acme", "--database", database).code == 0
+    done = ferrule(*command, "--database", database, *of_tenant)
+    assert (done.code, done.err) == (2, "Error: There is no tool `Raed`; did you mean `Read`?\n")
+
+
+@pytest.mark.parametrize(
     ("command", "said"),
     [
         (("users", "create", "ann", "--tenant", "nowhere"), "Error: There is no tenant `nowhere`.\n"),

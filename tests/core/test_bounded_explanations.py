@@ -74,6 +74,27 @@ def test_what_is_missing_besides_is_still_said() -> None:
     assert "have 20,001 problems" in said
 
 
+class Item(BaseModel):
+    name: str = Field(alias="title")
+
+
+class Items(BaseModel):
+    items: list[Item]
+
+
+@tool
+def take_items(items: list[Item]) -> None:
+    """Take items."""
+
+
+def test_of_twenty_thousand_objects_that_lack_a_field_the_first_are_named() -> None:
+    said = refused(take_items, {"items": [{}] * 20_000})
+    assert "have 20,000 problems:\n- `items[0].title`: required, but missing (expected string)\n- `items[1]" in said
+    assert said.endswith("\n- and 19,980 more")
+    given_by_name = refused(take_items, {"items": [{"title": "x"}] * 10_000 + [{}] * 20_000})
+    assert "items[0]" not in given_by_name
+
+
 NEAR = {f"{name}x{number}": 1 for number in range(100) for name in FIELDS}
 CASES: dict[str, tuple[Callable[[], Any], Any]] = {
     "near names, typed": (lambda: ModelParams(TYPED), NEAR),

@@ -393,7 +393,7 @@ def test_a_description_that_makes_no_sense_names_the_tool_and_the_hook(
     with pytest.raises(DefinitionError, match="`greet_city`") as caught:
         _ = invocation.info
     assert words in str(caught.value)
-    ran = asyncio.run(Runtime([made], policy=RulePolicy(allow=["greet_city(x)"])).run("greet_city", {"city": "Oslo"}))
+    ran = asyncio.run(Runtime([made], policy=RulePolicy(allow=["greet_city"])).run("greet_city", {"city": "Oslo"}))
     assert ran.error is not None
     assert ran.error.message == "The tool `greet_city` cannot say what this call would do, so it was not run."
     assert words in ran.error.details["reason"]  # type: ignore[index]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import shlex
 from typing import Any
 
 import pytest
@@ -69,6 +71,19 @@ Error (permission_error): `Bash` was not run: `Bash(rm *)` from the project's `f
 Suggestion: Do not try the same call again; try another approach, or ask the user.\
 """
     )
+
+
+@pytest.mark.parametrize(
+    "command", ["git commit -m x > 'b c.txt'", """echo "it's" $X""", "sh -c 'touch x'", "git commit"]
+)
+def test_the_rule_that_would_help_can_be_pasted_into_a_shell(session: Session, command: str) -> None:
+    runtime = Runtime([bash], policy=policy(), session=session)
+    result = asyncio.run(runtime.run("Bash", {"command": command, "terminal": True}))
+    found = re.search(r"allow it: `(--allow .*)` on the command line", result.llm_content)
+    assert found is not None, result.llm_content
+    option, rule = shlex.split(found[1])
+    assert option == "--allow"
+    assert verdict(policy(allow=[rule]), session, bash, command=command, terminal=True) == "allow"
 
 
 def test_where_there_is_nobody_to_ask_the_rule_that_would_help_is_named(session: Session):

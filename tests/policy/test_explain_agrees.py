@@ -128,8 +128,8 @@ def test_explain_and_call_agree(
     def policy() -> RulePolicy:
         return RulePolicy(mode=mode, allow=allow, ask=ask, deny=deny)
 
-    said, reason = foretold([BY_NAME[name]], name, {}, policy(), session)
-    came, message = came_to([BY_NAME[name]], name, {}, policy(), session)
+    said, reason = foretold(TOOLS, name, {}, policy(), session)
+    came, message = came_to(TOOLS, name, {}, policy(), session)
     assert said is came, (reason, message)
     if came is Verdict.DENY:
         assert reason in message

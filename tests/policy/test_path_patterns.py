@@ -77,6 +77,9 @@ def test_a_slash_starts_at_the_folder_of_the_projects_settings():
         ("", "brackets are empty"),
         ("!a", "cannot have `!` exceptions"),
         ("~bob/x", "no user's home"),
+        ("$HOME/x", "`\\$HOME` is not filled in"),
+        ("${HOME}/.ssh/**", "is not filled in"),
+        ("$SECRETS", "is not filled in"),
         ("src/{a,b}/*", "a rule for each"),
         ("src/[ab", "not closed"),
         ("https://example.org", "an address"),
@@ -87,6 +90,12 @@ def test_a_slash_starts_at_the_folder_of_the_projects_settings():
 def test_a_pattern_that_can_never_match_is_an_error(pattern: str, said: str):
     with pytest.raises(RuleError, match=said):
         PathPattern(pattern)
+
+
+def test_a_name_may_begin_with_the_sign_of_a_variable() -> None:
+    assert PathPattern("[$]HOME/x").concerns("/ws/$HOME/x", ROOTS)
+    assert PathPattern("a$b/x").concerns("/ws/a$b/x", ROOTS)
+    assert PathPattern("$*.lock").concerns("/ws/$a.lock", ROOTS)
 
 
 def test_a_denied_folder_that_is_a_link_is_denied_where_it_leads(tmp_path: Path):

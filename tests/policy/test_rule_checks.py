@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import tool
+from ferrule import Runtime, tool
 from ferrule.pipeline.stages import Verdict
+from ferrule.policy.decide import RulePolicy
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import KnownTools, RuleChecks, Written
 from ferrule.policy.rules import Source, SourceKind, parse_rule
@@ -75,6 +78,29 @@ def test_a_rule_of_the_command_line_is_not_to_be_removed_from_a_file(tmp_path: P
 def test_a_name_that_is_nearly_a_tools_is_an_error(tmp_path: Path, text: str, said: str):
     with pytest.raises(RuleError, match=said):
         checks(tmp_path).read([Written(Verdict.DENY, text, FILE)])
+
+
+@pytest.mark.parametrize("which", ["deny", "ask", "allow"])
+@pytest.mark.parametrize("text", ["save_noet", "Raed(.env)", "bash(ls)"])
+def test_s1_a_program_whose_rule_misspells_a_tool_does_not_start(which: str, text: str) -> None:
+    """Its policy alone knows no tools, so the runtime has the names checked."""
+    lists: dict[str, Any] = {which: [text]}
+    with pytest.raises(RuleError, match=rf"The rule `{re.escape(text)}` cannot work: .* did you mean `\w+`\?$"):
+        Runtime([save_note], policy=RulePolicy(**lists))
+
+
+def test_s1_a_program_may_deny_what_comes_later_and_what_was_read_with_its_tools() -> None:
+    denied = ["launch_rocket", "Bash(rm *)", "save_*", "mcp__late__x", "save_note"]
+    Runtime([save_note], policy=RulePolicy(deny=denied))
+    Runtime([save_note], policy=RulePolicy([parse_rule("save_noet", Verdict.DENY)]))
+
+
+def test_s1_nor_is_a_misspelt_rule_added_to_a_session() -> None:
+    policy = RulePolicy()
+    Runtime([save_note], policy=policy)
+    with pytest.raises(RuleError, match="did you mean `save_note`"):
+        policy.restrict(deny=["Bash(rm *)", "save_noet"])
+    assert not policy.deny
 
 
 def test_a_name_that_is_like_no_tools_is_noted(tmp_path: Path):

@@ -483,9 +483,11 @@ def denials_of(session: Session, text: str, ended: Ended, profile: Profile) -> l
     if sandbox.confines:
         denials += hidden_met(f"{ended.stderr}\n{ended.stdout}", profile)  # `2>&1`, and a terminal
     if all(one.kind in SAID_ONLY for one in denials) and sandbox.confines:
+        # `2>&1`, and a terminal. What a command that ended well writes to its output is no complaint otherwise.
+        complains = code != 0 or "2>&1" in text or "|&" in text
         found = (
             sandbox.explain_denial(code, ended.stderr, profile)
-            or sandbox.explain_denial(code, ended.stdout, profile)  # `2>&1`, and a terminal
+            or (sandbox.explain_denial(code, ended.stdout, profile) if complains else None)
             or _without_network(text, ended, profile)
         )
         denials += [found] if found else []

@@ -20,6 +20,7 @@ from ferrule.service.vocabulary import SCOPES
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    from pydantic import BaseModel
     from sqlalchemy import Connection
 
     from ferrule.service.database import Database
@@ -105,6 +106,14 @@ def _in_directory(
         from ferrule.service import directory, messages
 
         return work(connection, directory, messages)
+
+
+def _check_tool_names(said: BaseModel) -> None:
+    """Refuse rules and limits that misspell a tool, as the service itself does."""
+    from ferrule.app.build import build_tools
+    from ferrule.service.access import check_tool_names
+
+    check_tool_names(said, build_tools(settings_for(Path()).settings, Path.cwd()).registry)
 
 
 def show(document: dict[str, Any], as_json: bool) -> None:
@@ -198,6 +207,7 @@ def change_tenant(
             tools = before.get("tools", {})
             given = {"tools": {**tools, tool: {**tools.get(tool, {}), **given}}}
         said = messages.TenantChange(enabled=enabled, limits={**before, **given}, audit_days=audit_days)
+        _check_tool_names(said)
         return directory.change_tenant(connection, name, said)
 
     show(_in_directory(database, name, change), as_json)
@@ -280,7 +290,13 @@ def set_role(
     database: str | None, tenant: str, name: str, mode: str | None, as_json: bool = False, **rules: tuple[str, ...]
 ) -> None:
     said = {"mode": Mode(mode) if mode else None, **{listed: list(given) for listed, given in rules.items()}}
-    show(_in_directory(database, tenant, lambda c, d, m: d.put_role(c, tenant, name, m.RoleBody(**said))), as_json)
+
+    def put(connection: Connection, directory: Any, messages: Any) -> dict[str, Any]:
+        body = messages.RoleBody(**said)
+        _check_tool_names(body)
+        return directory.put_role(connection, tenant, name, body)
+
+    show(_in_directory(database, tenant, put), as_json)
 
 
 @roles_command.command("remove", help=_("Remove a role that nobody has."))

@@ -212,22 +212,29 @@ class ErrorReader:
     def _errors_at_the_start(self, value: Any, most: int, load: Callable[..., Any]) -> list[Any]:
         """The errors of the first values alone, where there are too many for pydantic to word each.
 
-        Only those that hold whatever comes after, and fields that the arguments lack as a whole.
+        Only those that hold whatever comes after, and fields that are missing from the whole value too.
         """
         try:
             load(to_json(_start(value, [most])), strict=True)
         except ValidationError as error:
             holds = {kind for kind, (rule, *_) in _BROKEN.items() if rule not in ("required", "oneOf")}
-            given = {self._other_names.get(name, name) for name in mapping(value)}
             return [
                 one
                 for one in error.errors(include_url=False)
-                if one["type"] in holds
-                or (one["type"] == "missing" and one["loc"][1:] == () and one["loc"][0] not in given)
+                if one["type"] in holds or (one["type"] == "missing" and self._lacks(value, one["loc"]))
             ]
         except Exception:  # noqa: BLE001 - a validator of the author's own, which was made for the whole
             return []
         return []
+
+    def _lacks(self, value: Any, place: tuple[PathPart, ...]) -> bool:
+        *way, field = place
+        try:
+            for part in way:
+                value = value[part]
+        except (LookupError, TypeError):
+            return False
+        return isinstance(value, dict) and field not in {self._other_names.get(name, name) for name in mapping(value)}
 
     def _refusal(self, item: Any, value: Any) -> BrokenRule:
         kind: str = item["type"]

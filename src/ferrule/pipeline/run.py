@@ -102,6 +102,8 @@ class Runtime:
         if mcp_servers is not None and not isinstance(mcp_servers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f'mcp_servers are written by name, {{"clock": {{"command": …}}}}, not {mcp_servers!r}.')
         self.policy: Policy = policy if policy is not None else DefaultPolicy()
+        if (check_tools := getattr(self.policy, "check_tools", None)) is not None:
+            check_tools(self.tools)
         self._restrictions: Any = getattr(self.policy, "restrictions", None)
         self.limits = limits
         self.repair = repair

@@ -39,9 +39,12 @@ _ADDRESSES = re.compile(
         | instead\s+of\s+(?:any|other|another|every|all|the\s+other)
         | (?:prefer|only\s+use|use\s+only)\s+this | in\s+every\s+(?:answer|reply|response|turn)
         | (?:previous|prior|earlier|above|other|system|hidden|secret)\s+(?:instructions?|prompts?|rules?|messages?)
+        | (?:user|owner|administrator)\s+has\s+(?:approved|agreed|allowed|authori[sz]ed|consented)
+        | already\s+(?:been\s+)?(?:approved|agreed|allowed|authori[sz]ed|consented|confirmed)
+        | (?:needs?|requires?)\s+no\s+(?:further\s+)?(?:approval|confirmation|permission|consent)
         | (?:the|an?|dear)\s+(?:assistant|agent|language\s+model|ai|llm) | as\s+an\s+(?:ai|assistant)
       )\b
-    | \b(?:important|attention)\s*[:!]
+    | \b(?:important|attention)\s*[:!] | (?:^|(?<=[.\n])|(?<=[.!?:,]\s))(?:system|assistant|developer)\s*:
     | </?\s*(?:system|important|instructions?|assistant|user|admin)\b
     | 始终|始終|总是|總是|永远|永遠|务必|務必|忽略|无视|無視|忘记|忘記|不得|切勿|请勿|請勿|绝不|絕不|绕过|繞過|悄悄
     | (?:不要|不能|别|別|无需|無需|不必|不用)再?
@@ -49,6 +52,7 @@ _ADDRESSES = re.compile(
     | (?:先|首先|优先|優先)请?(?:调用|調用|使用|运行|執行|执行|读取)
     | 在(?:任何|其他|所有|每次|每个|使用|调用)[^。\n]{0,20}(?:之前|以前|前) | 每次(?:都|回答|回复)
     | (?:系统|系統)(?:提示|消息|指令) | (?:之前|以上|上述|先前|原有)的?(?:指令|提示|规则|規則|说明)
+    | (?:用户|用戶)已经?(?:批准|同意|授权|授權|允许|允許|确认|確認)
     | [你您](?:必须|应该|應該|需要|要|不)
     """,
     re.VERBOSE,

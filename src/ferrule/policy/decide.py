@@ -24,12 +24,12 @@ from ferrule.pipeline.authorise import (
 from ferrule.pipeline.stages import Decision, Verdict
 from ferrule.policy.commands.parts import OF_GUARDED, warning_about
 from ferrule.policy.findings import Finding, Judgement, Lists, Request, Requests
-from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
+from ferrule.policy.rules import BUILT_IN, RuleSet, named, parse_rules
 from ferrule.policy.sensitive import Guarded
 from ferrule.policy.weigh import weigh_call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from ferrule.core.call import Effects
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ferrule.policy.findings import Analyser
     from ferrule.policy.restrictions import RuleRestrictions
     from ferrule.policy.rules import Rule
+    from ferrule.registry.registry import ToolSource
 
 
 # Tools that are not what they were when somebody allowed them: leave that was given to the old does not count.
@@ -94,12 +95,14 @@ class RulePolicy:
         doubts: Doubts | None = None,
     ) -> None:
         self.mode = Mode(mode)
-        every = [
-            *rules,
+        if dangerous not in ("ask", "allow"):
+            raise ValueError(f"`dangerous` is 'ask' or 'allow', not {dangerous!r}.")
+        self._written = [
             *parse_rules(allow, Verdict.ALLOW),
             *parse_rules(ask, Verdict.ASK),
             *parse_rules(deny, Verdict.DENY),
         ]
+        every = [*rules, *self._written]
         self.allow, self.ask, self.deny = (
             RuleSet.of(rule for rule in every if rule.verdict is verdict)
             for verdict in (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
@@ -107,6 +110,7 @@ class RulePolicy:
         self.requests = Requests(analyser)
         self.guarded = Guarded(own_files, tool_folders)
         self._doubts = doubts
+        self._tools: ToolSource | None = None
         self._dangers_ask = dangerous != "allow"
         self._granted: dict[str, RuleSet] = {}
         self._remembered: set[tuple[str, Tool[Any], str]] = set()
@@ -119,15 +123,29 @@ class RulePolicy:
 
         return RuleRestrictions(self)
 
+    def check_tools(self, tools: ToolSource) -> None:
+        """Refuse rules given as text that misspell one of these tools; raises `RuleError`. A runtime calls it."""
+        if tools is not self._tools:
+            self._tools = tools
+            self._check(self._written)
+
+    def _check(self, rules: Sequence[Rule]) -> None:
+        if rules and self._tools is not None:
+            from ferrule.policy.rule_file import KnownTools, check_tool
+
+            known = KnownTools(self._tools.get, self._tools.known_names())
+            for rule in rules:
+                named(rule.text, lambda rule=rule: check_tool(rule, known))
+
     def restrict(self, *, deny: Iterable[str] = (), ask: Iterable[str] = ()) -> None:
         """More rules that deny or ask, in the middle of a session: they hold from the next call on.
 
         A command that runs by then goes on in its box; the next one's box hides what is denied by then.
         """
-        for rule in parse_rules(deny, Verdict.DENY):
-            self.deny.add(rule)
-        for rule in parse_rules(ask, Verdict.ASK):
-            self.ask.add(rule)
+        more = [*parse_rules(deny, Verdict.DENY), *parse_rules(ask, Verdict.ASK)]
+        self._check(more)
+        for rule in more:
+            (self.deny if rule.verdict is Verdict.DENY else self.ask).add(rule)
         self._free = self._has_no_restriction()
 
     def doubt_through(self, doubts: Doubts) -> None:
@@ -227,7 +245,7 @@ class RulePolicy:
             if aims and decision.verdict is Verdict.ASK:
                 if can_be_tried:
                     decision = replace(decision, tried=decision.tried or "approved")
-                elif session.environment.sandbox.enabled:
+                elif not invocation.info.unconfined:
                     decision = replace(decision, warning=_STAYS)
             return Judgement(decision, request, findings, by, can_be_always)
 

@@ -117,7 +117,7 @@ def _box(judged: Judgement, *, confined: bool) -> tuple[str, str]:
         return "", phrase("Nothing confines it: it has all of your permissions, your network and your secrets.")
     if decision.tentative or decision.tried:
         return "look", phrase(
-            "It is tried in the look box: no network, no secret files, and its changes are held back until approved."
+            "It is tried in the look box: no network, no secret files, and nothing it changes stays until approved."
         )
     if decision.verdict is Verdict.ASK:
         return "work", phrase(

@@ -242,6 +242,13 @@ def _refuse_impossible(body: str) -> None:
                 "`{name}` is no user's home here; write `~/…`, or `//` and the whole path", name=body.partition("/")[0]
             )
         )
+    if variable := re.match(r"\$(?:\w+|\{\w+\})(?=/|$)", body):
+        raise RuleError(
+            phrase(
+                "`{name}` is not filled in; write `~/…`, or `//` and the whole path, or `[$]` for the sign itself",
+                name=variable[0],
+            )
+        )
     if re.search(r"(?<!\\)[{}]", body):
         raise RuleError(
             phrase("`{a,b}` does not choose in a path; write a rule for each, or `[{]` for the brace itself")

@@ -81,7 +81,7 @@ class RuleChecks:
         for one in written:
             try:
                 rule = parse_rule(one.text, one.verdict, one.source)
-                note = self._check_name(rule)
+                note = check_tool(rule, self._known) if self._known is not None else None
                 for example in one.match:
                     if not self.fits(rule, example):
                         raise RuleError(phrase("its example `{example}` under `match` does not match", example=example))
@@ -139,25 +139,22 @@ class RuleChecks:
             return bool(parts) and all(command.covers(part) for part in parts)
         return command.concerns_text(subject) or any(command.concerns(part, subject) for part in parts)
 
-    def _check_name(self, rule: Rule) -> str | None:
-        known, name = self._known, rule.tool
-        if known is None or "*" in name:
-            return None
-        tool = known.get(name)
-        if tool is not None:
-            if rule.about is About.CALL and not tool.has_signature:
-                raise RuleError(
-                    phrase(
-                        "`{name}` has nothing that brackets could match; write `{name}`",
-                        name=name,
-                    )
-                )
-            return None
-        try:
-            missing = check_names([name], [*known.names, *MAY_COME], complete=known.complete)
-        except UnknownNameError as error:
-            raise RuleError(said_by(error)) from None
-        return f"the {rule.verdict.value} rule `{rule.text}` names no tool that is here." if missing else None
+
+def check_tool(rule: Rule, known: KnownTools) -> str | None:
+    """What to say of a rule whose tool is not here; raises `RuleError` for one that is misspelt or cannot match."""
+    name = rule.tool
+    if "*" in name:
+        return None
+    tool = known.get(name)
+    if tool is not None:
+        if rule.about is About.CALL and not tool.has_signature:
+            raise RuleError(phrase("`{name}` has nothing that brackets could match; write `{name}`", name=name))
+        return None
+    try:
+        missing = check_names([name], [*known.names, *MAY_COME], complete=known.complete)
+    except UnknownNameError as error:
+        raise RuleError(said_by(error)) from None
+    return f"the {rule.verdict.value} rule `{rule.text}` names no tool that is here." if missing else None
 
 
 # Claude Code's permissions as Ferrule's: what can be carried over, and what cannot, with the reason.

@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ferrule.core.nearest import is_named
 from ferrule.core.phrases import joined, phrase
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.policy.commands.parts import Part
+
+T = TypeVar("T")
 
 
 # Where a rule comes from: it decides what its paths start from, and what a refusal names.
@@ -198,12 +200,17 @@ def parse_rules(texts: Iterable[str], verdict: Verdict, source: Source | None = 
     return [named(text, lambda text=text: parse_rule(text, verdict, source)) for text in listed]
 
 
-def named(text: object, parse: Callable[[], Rule]) -> Rule:
-    """The rule that `parse` gives, or its error with the rule's text before it."""
+def named(text: object, parse: Callable[[], T]) -> T:
+    """What `parse` gives for a rule, or its error with the rule's text before it."""
     try:
         return parse()
     except RuleError as error:
-        raise RuleError(phrase("The rule `{text}` cannot work: {error}.", text=text, error=error)) from None
+        said = (
+            phrase("The rule `{text}` cannot work: {error}", text=text, error=error)
+            if str(error).endswith("?")
+            else phrase("The rule `{text}` cannot work: {error}.", text=text, error=error)
+        )
+        raise RuleError(said) from None
 
 
 _MOST_KNOWN = 50_000

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,23 +64,51 @@ def test_what_failed_for_its_own_reasons_is_not_the_sandboxes(said: str) -> None
     assert explain(1, said, PROFILE) is None
 
 
+WITHOUT_LAYERS = [
+    ("touch: cannot touch 'made': Permission denied", "made"),
+    ("bash: line 1: made: Permission denied", "made"),
+    ("bash: line 1: sub/made: Permission denied", "sub/made"),
+    ("/usr/bin/ld: cannot open output file made: Permission denied", "made"),
+    ("PermissionError: [Errno 13] Permission denied: 'made'", "made"),
+    ("Error: EACCES: permission denied, open 'made'", "made"),
+    ("sed: couldn't open temporary file ./sedX: Permission denied", "sedX"),
+    ("mkdir: cannot create directory ‘made’: Permission denied", "made"),
+    ("chmod: changing permissions of 'there': Read-only file system", "there"),
+    ("there: fine\nbash: line 1: there: Permission denied", "there"),
+]
+
+
+@pytest.mark.parametrize(("said", "name"), WITHOUT_LAYERS)
+@pytest.mark.parametrize("code", [0, 1])
+def test_p4_without_layers_a_refused_change_is_named_however_the_command_ended(
+    tmp_path: Path, said: str, name: str, code: int
+) -> None:
+    """`echo x > made; ls` ends well: the change that it lost is asked about all the same."""
+    (tmp_path / "there").touch()
+    (tmp_path / "sub").mkdir()
+    denial = explain(code, said, Profile((tmp_path,), tmp_path, look=True))
+    assert denial is not None
+    assert (denial.kind, denial.subject) == ("write", str(tmp_path / name))
+    if "Read-only" not in said:
+        assert explain(code, said, Profile((tmp_path,), tmp_path)) is None
+
+
 @pytest.mark.parametrize(
     "said",
     [
-        "touch: cannot touch 'made': Permission denied",
-        "bash: line 1: made: Permission denied",
-        "/usr/bin/ld: cannot open output file made: Permission denied",
-        "PermissionError: [Errno 13] Permission denied: 'made'",
-        "Error: EACCES: permission denied, open 'made'",
+        "PermissionError: [Errno 1] Operation not permitted",
+        "PermissionError: [Errno 13] Permission denied",
+        "connect: Operation not permitted",
+        "df: cannot read table of mounted file systems: Permission denied",
+        "ls: cannot open directory '.': Permission denied",
+        "head: cannot open 'there' for reading: Permission denied",
+        "tar: Cannot open: Permission denied",
     ],
 )
-def test_where_landlock_keeps_the_workspace_read_only_a_new_file_is_refused_by_it(said: str) -> None:
-    """Without layers an unapproved command makes nothing, and the user is asked; what is not there is never read."""
-    denial = explain(1, said, replace(PROFILE, look=True))
-    assert denial is not None
-    assert (denial.kind, denial.subject) == ("write", "/ws/made")
-    assert explain(1, said, PROFILE) is None
-    assert explain(1, "connect: Operation not permitted", replace(PROFILE, look=True)) is None
+def test_without_layers_no_word_of_a_complaint_passes_for_a_file(tmp_path: Path, said: str) -> None:
+    (tmp_path / "there").touch()
+    for code in (0, 1):
+        assert explain(code, said, Profile((tmp_path,), tmp_path, look=True)) is None
 
 
 def test_success_is_never_a_denial() -> None:

@@ -1,4 +1,5 @@
 """The second choice: what Landlock with a filter of calls stops, and what it refuses because it could not."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
@@ -177,8 +178,8 @@ def test_what_it_cannot_hide_is_refused(tmp_path: Path) -> None:
         landlock().prepare(Profile((tmp_path,), tmp_path, hidden=(tmp_path / ".env",)), ["true"])
     assert (refused.value.message, refused.value.suggestion) == snapshot(
         (
-            "Without bubblewrap the sandbox cannot hide `.env`, which a rule denies reading.",
-            "Ask the user to install bubblewrap, or to turn the sandbox off for this.",
+            "Without bubblewrap the sandbox cannot hide `.env` from a command that may change files, and reading it needs approval or is denied by a rule.",
+            "Ask the user to install bubblewrap, or, if no rule denies it, to let commands read the file with the rule `Read(.env)`.",
         )
     )
 

@@ -44,6 +44,9 @@ class SandboxRefused(ToolError):  # noqa: N818 - reads as what it says
         super().__init__(message, kind=ErrorKind.PERMISSION, suggestion=suggestion)
 
 
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - inside the sandbox
+_OWN = (*_TEMPORARY, "/run", "/dev", "/proc")
+"""Folders that a box has of its own."""
 _MOST_TEXT, _LONGEST_LINE = 64 << 10, 2_000
 _MOST_ALIKE = 100
 """Hidden files of one name that a complaint is compared with."""
@@ -56,6 +59,11 @@ _QUOTED_PATH = re.compile(r"['\"‘`](/[^'\"’`]{1,1000})['\"’`]")
 _QUOTED_NAME = re.compile(r"['\"‘`]([^'\"’`/][^'\"’`]{0,1000})['\"’`]")
 _BARE_PATH = re.compile(r"(?:^|[\s=(])(/[^\s:,;'\"()]{1,1000})")
 _SAID_BY = re.compile(r"/[^\s:]{1,1000}: ")  # `/usr/bin/ld: cannot open x: …`
+_BEFORE_NAME = re.compile(
+    r"(?i)(?:access|create|directory|execute|file|folder|link|mkdir|open|remove|rename|stat|touch)"
+)
+"""Words before a name: any other last word of a complaint is a word, as in `cannot read table of mounted disks`."""
+_READS = re.compile(r"(?i)cannot (?:access|list|open directory|read|stat)\b|opendir|scandir|for reading")
 _NO_HOST = re.compile(
     r"(?:Could not resolve (?:host|proxy)(?: name)?|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|unable to resolve host address|"
     r"Temporary failure in name resolution|Name or service not known|nodename nor servname)"
@@ -75,13 +83,17 @@ _TOO_LARGE = re.compile(r"File too large|EFBIG|File size limit exceeded")
 _BAD_CALL = re.compile(r"Bad system call")
 
 
-def explain(exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
-    """None when the command succeeded, or failed for reasons of its own as far as can be told."""
-    if exit_code == 0:
-        return None
+def explain(exit_code: int, stderr_text: str, profile: Profile, own: tuple[str, ...] = _OWN) -> Denial | None:
+    """None when the command succeeded, or failed for reasons of its own as far as can be told. Where it could change
+    nothing at all, it may have gone on without a change that it wanted, and ended well. `own` are folders that the box
+    has of its own.
+    """
     text = stderr_text[-_MOST_TEXT:]
-    found = _files(text, profile) or _network(text, profile) or _bounds(exit_code, text, profile)
-    return found or _unseen(text, profile)
+    if exit_code == 0:
+        found = _files(text, profile, own) if _changes_nothing(profile) else None
+        return found if found is not None and found.kind == "write" else None
+    found = _files(text, profile, own) or _network(text, profile) or _bounds(exit_code, text, profile)
+    return found or _unseen(text, profile, own)
 
 
 def hidden_met(text: str, profile: Profile) -> list[Denial]:
@@ -111,7 +123,7 @@ def hidden_met(text: str, profile: Profile) -> list[Denial]:
     return list(found.values())
 
 
-def _files(text: str, profile: Profile) -> Denial | None:
+def _files(text: str, profile: Profile, own: tuple[str, ...]) -> Denial | None:
     lines = [line[:_LONGEST_LINE] for line in text.splitlines()]
     for pattern in (_WRITE, _BUSY, _REFUSED):
         for line in lines:
@@ -128,17 +140,25 @@ def _files(text: str, profile: Profile) -> Denial | None:
                 if (
                     name.startswith("/")
                     or os.path.lexists(whole)
-                    or ((above != here or (profile.look and not profile.layers)) and os.path.lexists(above))
+                    or ((above != here or _changes_nothing(profile)) and os.path.lexists(above))
                 ):
                     path = whole
                     break
-            if path is None and names and profile.look and not profile.layers and _NO_ACCESS.search(line):
-                path = f"{here}/{names[-1]}"  # nobody is refused to read what is not there
+            if path is None and names and _changes_nothing(profile) and _NO_ACCESS.search(line):
+                path = f"{here}/{names[0]}"  # nobody is refused to read what is not there
             if path is None and pattern is _WRITE:
                 return _read_only("", "a file") if _is_read_only(str(profile.folder)) else _write("", "")
-            if path is not None and (denial := _about(path, profile, certain=pattern is _WRITE)):
+            if path is None:
+                continue
+            reads = _READS.search(line) is not None
+            if denial := _about(path, profile, own, certain=pattern is _WRITE, reads=reads):
                 return denial
     return None
+
+
+def _changes_nothing(profile: Profile) -> bool:
+    """Whether what a command would write to the workspace is refused, and not taken by a layer."""
+    return profile.look and not profile.layers
 
 
 def _names_in(line: str, complaint: int) -> list[str]:
@@ -147,20 +167,26 @@ def _names_in(line: str, complaint: int) -> list[str]:
     start = said_by.end() - 1 if said_by and said_by.end() < complaint else 0
     if found := _QUOTED_PATH.search(line) or _BARE_PATH.search(line, start):
         return [found[1]]
-    words = line[:complaint].rstrip(" :(").split()
-    names = [words[-1].strip("'\"‘’`")] if len(words) > 1 else []
-    return [name for name in (*names, *_QUOTED_NAME.findall(line)) if name]
+    if quoted := _QUOTED_NAME.findall(line):
+        return quoted
+    for part in reversed(line[:complaint].rstrip(" :(").split(": ")[1:]):  # the first is the program
+        words = part.split()
+        if len(words) == 1 or (words and _BEFORE_NAME.fullmatch(words[-2])):
+            return [words[-1]]
+    return []
 
 
-def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
+def _about(path: str, profile: Profile, own: tuple[str, ...], *, certain: bool, reads: bool) -> Denial | None:
     """What is known of a path that was refused; None where the sandbox had no part in it."""
-    whole = os.path.normpath(path)
+    path = whole = os.path.normpath(path)
     roots = [os.path.realpath(root) for root in profile.writable]
     if any(is_within(whole, os.path.realpath(hidden)) or is_within(whole, str(hidden)) for hidden in profile.hidden):
         return _is_hidden(path, whole, roots)
     if any(is_within(whole, root) for root in roots):
-        if not certain and "/.git/" not in whole and not (profile.look and not profile.layers):
+        if not certain and (reads or ("/.git/" not in whole and not _changes_nothing(profile))):
             return None
+        if not certain and os.path.lexists(whole) and not os.access(whole, os.W_OK):
+            return None  # the user may not change it either
         if _is_read_only(whole):
             return _read_only(path, f"`{_shown(whole, roots)}`")
         if profile.look:
@@ -190,27 +216,29 @@ def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
             f"The sandbox hides `{whole}`: keys and passwords of the system are not shown to commands.",
             "Do without it, or ask the user for what you need from there.",
         )
-    return _not_shown(whole, profile)
+    return _not_shown(whole, profile, own)
 
 
-def _unseen(text: str, profile: Profile) -> Denial | None:
+def _unseen(text: str, profile: Profile, own: tuple[str, ...]) -> Denial | None:
     """A place that a command did not find, as it is not shown."""
     for line in text.splitlines():
         if (found := _NOT_THERE.search(line[:_LONGEST_LINE])) is None:
             continue
         for name in _names_in(line[:_LONGEST_LINE], found.start()):
             whole = os.path.normpath(os.path.join(profile.folder, name))  # noqa: PTH118 - text
-            if "/" in name and (denial := _not_shown(whole, profile)) is not None:
+            if "/" in name and (denial := _not_shown(whole, profile, own)) is not None:
                 return denial
     return None
 
 
-def _not_shown(whole: str, profile: Profile) -> Denial | None:
+def _not_shown(whole: str, profile: Profile, own: tuple[str, ...]) -> Denial | None:
     """A place that is not among those that the box shows. Whether anything is there on the machine is not said."""
     places, shown = shown_by(profile)
-    own = ("/tmp", "/var/tmp", "/run", "/dev", "/proc")  # noqa: S108 - inside the sandbox
     if places.show(whole) or any(is_within(whole, one) for one in (*shown, *own)):
         return None
+    if any(is_within(whole, one) for one in _TEMPORARY):
+        message = f"Commands do not see `{whole}`: without bubblewrap they have no `/tmp` of their own."
+        return Denial("unseen", whole, message, "Put temporary files below `$TMPDIR`.")
     return Denial(
         "unseen",
         whole,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ class LandlockSandbox:
 
     name: Name = "landlock"
     has_layers = False
-    explain_denial = staticmethod(explain)
+    explain_denial = staticmethod(partial(explain, own=("/dev", "/proc")))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -151,10 +152,15 @@ class LandlockSandbox:
                     shown = os.path.realpath(path)[len(root) + 1 :]
                     raise SandboxRefused(
                         phrase(
-                            "Without bubblewrap the sandbox cannot hide `{shown}`, which a rule denies reading.",
+                            "Without bubblewrap the sandbox cannot hide `{shown}` from a command that may change "
+                            "files, and reading it needs approval or is denied by a rule.",
                             shown=shown,
                         ),
-                        _INSTALL,
+                        phrase(
+                            "Ask the user to install bubblewrap, or, if no rule denies it, to let commands read the "
+                            "file with the rule `Read({shown})`.",
+                            shown=shown,
+                        ),
                     )
 
 
