@@ -175,7 +175,7 @@ def test_a_flag_beats_the_environment_and_that_the_locale(monkeypatch: pytest.Mo
 
 def test_the_command_speaks_chinese_but_names_stay(ferrule: Command) -> None:
     done = ferrule("--lang", "zh", "tools")
-    assert done.out.splitlines()[0].split() == ["名称", "类别", "说明"]
+    assert done.out.splitlines()[0].split() == ["名称", "类别", "助手", "说明"]
     assert "save_note" in done.out
     refused = ferrule("--lang", "zh", "call", "save_note", '{"text": "x"}', "--json")
     assert refused.json["error"]["type"] == "permission_error"
