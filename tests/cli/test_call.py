@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -60,7 +61,7 @@ def test_without_json_an_error_goes_to_stderr_in_words(ferrule: Command) -> None
 
 def test_a_command_that_fails_fails_the_call(ferrule: Command) -> None:
     """`ferrule call Bash '{"command": "make"}' && deploy` deploys nothing that was not made."""
-    done = ferrule("call", "Bash", '{"command": "echo out; echo err >&2; exit 7"}')
+    done = ferrule("call", "Bash", '{"command": "echo out; echo err >&2; (exit 7)"}')
     assert (done.code, done.out) == (1, "")
     assert done.err == "Error (execution_error): The command ended with exit code 7.\n\nout\n[stderr]\nerr\n"
 
@@ -68,7 +69,7 @@ def test_a_command_that_fails_fails_the_call(ferrule: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "suggestion"),
     [
-        (["noSuch"], "`ferrule tools` lists the 39 tools that are there."),
+        (["noSuch"], "`ferrule tools` lists the COUNT tools that are there."),
         (["save_note", '{"text": "x"}', "--mode", "plan"], "`ferrule explain` says what would allow it."),
         (["save_note", '{"text": "x"}'], "Allow it with `--allow 'save_note'`, or with that rule in your settings."),
     ],
@@ -76,7 +77,8 @@ def test_a_command_that_fails_fails_the_call(ferrule: Command) -> None:
 def test_a_user_reads_what_they_can_do_and_nothing_that_is_for_a_model(
     ferrule: Command, arguments: list[str], suggestion: str
 ) -> None:
-    assert ferrule("call", *arguments).err.partition("Suggestion: ")[2] == f"{suggestion}\n"
+    said = ferrule("call", *arguments).err.partition("Suggestion: ")[2]
+    assert re.sub(r"\d+", "COUNT", said) == f"{suggestion}\n"
 
 
 @slow
