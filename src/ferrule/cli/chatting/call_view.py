@@ -211,7 +211,7 @@ class CallView:
         error = result.error
         if error is None and result.success:
             return "✓", _("done"), "good", outcome(result)
-        why = outcome(result)
+        why = one_line(localised(result.display_content or (error.message if error is not None else "")))
         if result.metadata.get("exit_code"):
             return "✗", _("ended"), "bad", why
         kind = error.kind if error is not None else ErrorKind.UNKNOWN
