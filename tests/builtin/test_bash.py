@@ -60,12 +60,14 @@ async def test_good_cases(tmp_path: Path) -> None:
     async with shell_desk(tmp_path) as desk:
         assert await desk.bash("echo out; echo err >&2") == snapshot("""\
 out
+[stderr]
 err\
 """)
         assert await desk.bash("true") == snapshot("[Done, with no output.]")
         assert await desk.bash("echo some; exit 3") == snapshot("""\
+Error (execution_error): The command ended with exit code 3.
+
 some
-[Exit code 3.]
 [It ended its own shell. The shell's folder and variables are as before this command.]\
 """)
         assert await desk.bash("mkdir -p a; pwd", working_directory=".") == snapshot("/ws")

@@ -51,7 +51,6 @@ def test_what_it_gives(tmp_path: Path) -> None:
             "commit": None,
             "remote": None,
             "status": {"modified": [], "added": [], "deleted": []},
-            "notes": [],
         }
     )
     assert ask(get_git_info, tmp_path).display_content == "not a git repository"
@@ -72,7 +71,6 @@ def test_what_it_gives(tmp_path: Path) -> None:
             "commit": "b92a9bbb57b0b58f29d600c0546a924b0c3e8647",
             "remote": "https://example.org/x.git",
             "status": {"modified": ["a"], "added": ["c"], "deleted": ["b"]},
-            "notes": [],
         }
     )
     assert result.display_content == "main, 3 changes"

@@ -131,7 +131,7 @@ Error (validation_error): The glob `/etc/*` is not in `.`.
 Suggestion: Write it from the folder given as `path`.\
 """)
     assert words(glob, root, {"pattern": "*", "path": "src/app.py"}) == snapshot("""\
-Error (execution_error): `src/app.py` is a file, not a folder.
+Error (validation_error): `src/app.py` is a file, not a folder.
 
 Suggestion: Give a folder as `path`.\
 """)
@@ -177,3 +177,10 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     result = ask(glob, root, {"pattern": "*.txt", "path": "link"})
     assert result.error is not None
     assert result.error.kind == "permission_error"
+
+
+def test_its_metadata_has_the_folder_it_looked_in(tmp_path: Path) -> None:
+    """T9."""
+    root = plant(tmp_path)
+    result = ask(glob, root, {"pattern": "*.py", "path": "src"})
+    assert result.metadata == {"pattern": "*.py", "path": "src", "cwd": str(root / "src"), "count": 2}

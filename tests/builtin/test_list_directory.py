@@ -64,7 +64,7 @@ def test_good_cases(tmp_path: Path) -> None:
 def test_bad_cases(tmp_path: Path) -> None:
     root = plant(tmp_path)
     assert words(list_directory, root, {"path": "src/app.py"}) == snapshot("""\
-Error (execution_error): `src/app.py` is a file, not a folder.
+Error (validation_error): `src/app.py` is a file, not a folder.
 
 Suggestion: Read it, or list its folder.\
 """)

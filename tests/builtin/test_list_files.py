@@ -51,13 +51,7 @@ def test_what_it_gives(tmp_path: Path) -> None:
     root = plant(tmp_path)
     result = ask(list_files, root)
     assert result.data == snapshot(
-        {
-            "path": ".",
-            "files": ["-rf", ".gitignore"],
-            "directories": [".config", "docs", "src"],
-            "total": 5,
-            "notes": [],
-        }
+        {"path": ".", "files": ["-rf", ".gitignore"], "directories": [".config", "docs", "src"], "total": 5}
     )
     assert result.display_content == "found 5 entries"
     assert ask(list_files, root, {"directoryPath": "src", "recursive": True}).data == snapshot(
@@ -66,11 +60,10 @@ def test_what_it_gives(tmp_path: Path) -> None:
             "files": ["src/util/text.py", "src/app.py", "src/view.ts"],
             "directories": ["src/util"],
             "total": 4,
-            "notes": [],
         }
     )
     assert words(list_files, root, {"directoryPath": "src/app.py"}) == snapshot("""\
-Error (execution_error): `src/app.py` is a file, not a folder.
+Error (validation_error): `src/app.py` is a file, not a folder.
 
 Suggestion: Read it, or list the folder it is in.\
 """)

@@ -95,7 +95,6 @@ one
   three	with a tab
 last\
 """,
-            "notes": [],
         }
     )
     assert {key: result.metadata[key] for key in ("total_lines", "lines_read", "has_more")} == snapshot(
@@ -258,7 +257,6 @@ print(1)
 # Cell 2 (code)
 print(1)\
 """,
-            "notes": [],
         }
     )
     assert desk.read("n.ipynb", offset=3).llm_content == snapshot("`n.ipynb` has 3 cells; offset 3 is past its end.")
@@ -298,7 +296,7 @@ def test_a_directory_is_not_a_file(desk: Desk) -> None:
     for path in ("src", "src/", "."):
         refused(desk.read(path), "directory")
     assert desk.read("src").llm_content == snapshot("""\
-Error (execution_error): `src` is a directory, not a file.
+Error (validation_error): `src` is a directory, not a file.
 
 Suggestion: List it instead.\
 """)

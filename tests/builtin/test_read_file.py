@@ -46,7 +46,6 @@ def test_it_gives_the_whole_text_and_what_it_is_written_in(desk: Desk) -> None:
 """,
             "size": 16,
             "encoding": "utf-16-le",
-            "notes": [],
         }
     )
     assert result.llm_content == "é\r\n日本\r\n"
@@ -75,7 +74,7 @@ Error (execution_error): `big.log` has 64,000,001 bytes, too many to read at onc
 Suggestion: Use Read, page by page.\
 """)
     assert refused(desk.call("readFile", "src"), "directory").llm_content == snapshot("""\
-Error (execution_error): `src` is a directory, not a file.
+Error (validation_error): `src` is a directory, not a file.
 
 Suggestion: List it instead.\
 """)

@@ -52,15 +52,13 @@ Examples:
 def test_what_it_gives(tmp_path: Path) -> None:
     root = plant(tmp_path)
     result = ask(search_files, root, {"pattern": "*.md"})
-    assert result.data == snapshot(
-        {"pattern": "*.md", "matches": ["docs/名前.md", "docs/a guide.md"], "count": 2, "notes": []}
-    )
+    assert result.data == snapshot({"pattern": "*.md", "matches": ["docs/名前.md", "docs/a guide.md"], "count": 2})
     assert result.display_content == "found 2 files"
     assert ask(search_files, root, {"pattern": "util/*", "baseDir": "src"}).data == snapshot(
-        {"pattern": "util/*", "matches": ["src/util/text.py"], "count": 1, "notes": []}
+        {"pattern": "util/*", "matches": ["src/util/text.py"], "count": 1}
     )
     assert ask(search_files, root, {"pattern": "*.none"}).data == snapshot(
-        {"pattern": "*.none", "matches": [], "count": 0, "notes": []}
+        {"pattern": "*.none", "matches": [], "count": 0}
     )
     assert words(search_files, root, {"pattern": "../*"}) == snapshot("""\
 Error (validation_error): The glob `../*` leads out with `..`.
@@ -68,7 +66,7 @@ Error (validation_error): The glob `../*` leads out with `..`.
 Suggestion: Give the folder as `path`, and the glob below it.\
 """)
     assert words(search_files, root, {"pattern": "*", "baseDir": "-rf"}) == snapshot("""\
-Error (execution_error): `-rf` is a file, not a folder.
+Error (validation_error): `-rf` is a file, not a folder.
 
 Suggestion: Give a folder as `baseDir`.\
 """)

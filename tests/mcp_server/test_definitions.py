@@ -209,7 +209,6 @@ How a command ended, or that it goes on.
                 "output_file",
                 "shell_id",
                 "waiting_for_input",
-                "notes",
             ],
             "title": "CommandRun",
             "type": "object",

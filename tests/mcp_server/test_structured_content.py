@@ -106,7 +106,7 @@ def _says_as_much(text: str, data: dict[str, Any]) -> None:
     if isinstance(notes := data.get("notes"), list):
         said = set(re.findall(r"^\[(?!…)(.+)\]$", text, re.MULTILINE))
         derived = re.compile(
-            r"Exit code|Done, with no output|The whole output is in|It waits for input|Read on with|image/png"
+            r"std(?:out|err)|Done, with no output|The whole output is in|It waits for input|Read on with|image/png"
         )
         assert {one for one in said if one not in notes and not derived.match(one)} == set()
 
@@ -198,7 +198,9 @@ async def test_searches_that_find_much_little_and_nothing(workspace: Path, era: 
 @pytest.mark.parametrize("era", ["handshake"])
 async def test_commands_however_they_end(workspace: Path, era: str) -> None:
     async with checked(workspace, era) as call:
-        ran = await call.data("Bash", command="cd sub; echo mark10; echo mark11 >&2; (exit 3)")
+        failed = await call("Bash", command="cd sub; echo mark10; echo mark11 >&2; (exit 3)")
+        ran: Any = failed.structured_content
+        assert failed.is_error
         assert (ran["exit_code"], ran["stdout"], ran["stderr"]) == (3, "mark10\n", "mark11\n")
         assert (ran["timed_out"], ran["truncated"], ran["shell_id"]) == (False, False, None)
         assert (await call.data("Bash", command="pwd"))["working_directory"] == str(workspace / "sub")
@@ -232,13 +234,14 @@ async def test_commands_however_they_end(workspace: Path, era: str) -> None:
 @pytest.mark.parametrize("era", ["stateless"])
 async def test_the_assistant_set(workspace: Path, era: str) -> None:
     async with checked(workspace, era) as call:
-        ran = await call.data("executeCommand", command="echo mark18; echo mark19 >&2; false")
-        assert ran == {
+        failed = await call("executeCommand", command="echo mark18; echo mark19 >&2; false")
+        assert failed.is_error
+        assert failed.structured_content == {
             "command": "echo mark18; echo mark19 >&2; false", "stdout": "mark18\n", "stderr": "mark19\n", "exitCode": 1,
-            "success": False, "notes": [],
+            "success": False,
         }  # fmt: skip
         await call.data("executeCommand", command="seq 100000")
-        await call.data("executeCommand", command="touch /usr/mark20")
+        assert (await call("executeCommand", command="touch /usr/mark20")).is_error
         await call.data("getCurrentDateTime")
         await call.data("getCurrentDirectory")
         assert not (await call.data("getGitInfo"))["isRepo"]
@@ -284,7 +287,7 @@ def test_whatever_stands_in_files_and_names(
                 ("searchFiles", {"pattern": "*"}),
                 ("Bash", {"command": f"cat f* >&2; cat f*; (exit {code})"}),
             ):
-                await call.data(tool, **arguments)
+                assert (await call(tool, **arguments)).is_error is (tool == "Bash" and code != 0)
 
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("FERRULE_DATA", f"{folder}/data")

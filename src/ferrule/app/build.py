@@ -445,6 +445,7 @@ class App:
             session=Session(
                 workspace=workspace,
                 environment=session_environment(settings, workspace, single_call=single_call),
+                language=settings.lang or "en",
             ),
             hooks=build_hooks(settings),
             repair=settings.tools.repair,

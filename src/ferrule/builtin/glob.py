@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
-from ferrule.core.result import Output
+from ferrule.core.result import Output, note_lines, noted
 from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.names import about_names, decoded, one_line
 from ferrule.workspace.searching.find_files import MOST, find_files, search_by_name
@@ -31,7 +31,7 @@ class GlobResult(TypedDict):
     path: str
     count: int
     files: list[str]
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 def _render(found: GlobResult) -> str:
@@ -39,7 +39,7 @@ def _render(found: GlobResult) -> str:
     summary = f"Found {count:,} file{'' if count == 1 else 's'}."
     if not count:
         summary = f"No file fits `{found['pattern'][:200]}` in `{found['path']}`."
-    lines = [summary, *map(one_line, found["files"]), *(f"[{note}]" for note in found["notes"])]
+    lines = [summary, *map(one_line, found["files"]), *note_lines(found)]
     return "\n".join(lines)
 
 
@@ -100,10 +100,9 @@ async def glob(  # noqa: D417 - the context is filled in
     if not found.total:
         paths = paths_of(context.session)
         notes += _nearest(paths, place, pattern) or await _endings(paths, place)
-    told = {"pattern": pattern, "path": place.name, "count": found.total}
-    return Output(
-        {"pattern": pattern, "path": place.name, "count": found.total, "files": files, "notes": notes}, metadata=told
-    )
+    told = {"pattern": pattern, "path": place.shown, "cwd": str(place.path), "count": found.total}
+    data: GlobResult = {"pattern": pattern, "path": place.shown, "count": found.total, "files": files}
+    return Output(noted(data, notes), metadata=told)
 
 
 def _nearest(paths: Paths, place: Place, pattern: str) -> list[str]:
@@ -145,7 +144,7 @@ class FilesFound(TypedDict):
     pattern: str
     matches: list[str]
     count: int
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 @tool(
@@ -189,4 +188,5 @@ async def search_files(
     """
     place, names, found = await search_by_name(context, pattern, folder, "baseDir")
     matches = [names.show(name) for name in found.names]
-    return {"pattern": pattern, "matches": matches, "count": found.total, "notes": [*found.notes, *place.remarks]}
+    data: FilesFound = {"pattern": pattern, "matches": matches, "count": found.total}
+    return noted(data, [*found.notes, *place.remarks])

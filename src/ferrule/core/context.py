@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.languages import require_language
 from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class Session:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     restrictions: Restrictions | None = None
     """What tools that walk folders or run programs must leave out; the policy's own unless given."""
+    language: str = "en"
+    """The user's, in which `display_content` is: `en` or `zh`."""
     turn: str = field(default="", init=False)
     """The current turn of a conversation with a model."""
     command_names: CommandNames = field(default_factory=CommandNames, init=False, repr=False, compare=False)
@@ -140,6 +143,7 @@ class Session:
     def __post_init__(self) -> None:
         if not isinstance(self.environment, Environment):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"Session: `environment` must be an Environment, not {self.environment!r}.")
+        require_language(self.language)
 
     def part(self, kind: type[T], make: Callable[[], T]) -> T:
         """The session's one object of a type, made at first use. Safe from any thread."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ferrule.core.http_fetch import PACKED, Fetched, FetchError, fetch, is_local, read_body
     from ferrule.core.json_lines import LineReader, TooLong
     from ferrule.core.nearest import nearest
-    from ferrule.core.phrases import joined, phrase, said_by
+    from ferrule.core.phrases import advice, joined, phrase, said_by
+    from ferrule.core.result import note_lines, noted
     from ferrule.core.schema_params import SchemaParams, is_quick
     from ferrule.core.schemas import NOWHERE, pointed
     from ferrule.core.secrets import is_secret_name
@@ -43,11 +44,11 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_EDITABLE", "NOWHERE", "NO_FILE", "PACKED", "SECONDS_TO_CHANGE", "Cancellation", "Delete", "Edit",
     "FetchError", "Fetched", "LineReader", "MissingExtraError", "MissingValueError", "Move", "OwnedFolder", "PathError",
-    "Paths", "Place", "SchemaParams", "SessionHistory", "Template", "Text", "TooLong", "Variables", "Write", "amount",
+    "Paths", "Place", "SchemaParams", "SessionHistory", "Template", "Text", "TooLong", "Variables", "Write", "advice", "amount",
     "apply_edits", "change_file", "confine_process", "controls_in", "cut", "cut_counted", "data_folder", "decode",
     "diff_file", "digest", "encode_new", "fetch", "files_of", "flattened", "give_back_stdout", "hidden_in", "inline",
-    "is_local", "is_quick", "is_secret_name", "joined", "lines_of", "lock", "locked", "nearest", "one_line",
-    "opens_file", "origin_of", "phrase", "plan_change", "pointed", "read_body", "read_given", "read_json",
+    "is_local", "is_quick", "is_secret_name", "joined", "lines_of", "lock", "locked", "nearest", "note_lines", "noted",
+    "one_line", "opens_file", "origin_of", "phrase", "plan_change", "pointed", "read_body", "read_given", "read_json",
     "require_text", "said_by", "splice", "take_place", "take_stdout", "touching", "visible", "without_hidden",
     "write_atomically", "write_json", "write_new",
 ]  # fmt: skip
@@ -61,7 +62,8 @@ __getattr__, __dir__ = lazy_names(
         "core.http_fetch": ("PACKED", "FetchError", "Fetched", "fetch", "is_local", "read_body"),
         "core.json_lines": ("LineReader", "TooLong"),
         "core.nearest": ("nearest",),
-        "core.phrases": ("joined", "phrase", "said_by"),
+        "core.phrases": ("advice", "joined", "phrase", "said_by"),
+        "core.result": ("note_lines", "noted"),
         "core.schema_params": ("SchemaParams", "is_quick"),
         "core.schemas": ("NOWHERE", "pointed"),
         "core.secrets": ("is_secret_name",),

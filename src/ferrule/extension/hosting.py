@@ -12,6 +12,7 @@ from ferrule._lazy import lazy_names
 if TYPE_CHECKING:
     from ferrule.core.access import FOR_WRITING
     from ferrule.core.description import parse_docstring
+    from ferrule.core.languages import catalogue
     from ferrule.core.lint import lint_tool
     from ferrule.core.nearest import edits
     from ferrule.core.phrases import translated
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FOR_WRITING", "AgreedServer", "AllowedHosts", "Approvals", "Bounds", "CommandLine", "Definition", "FolderDanger",
-    "Profile", "ProgramWords", "Sandbox", "ServerBox", "ServerConfig", "awaits_call", "dangers_of", "edits",
-    "interrupt", "lint_tool", "list_tools", "open_box", "parse_docstring", "plain_letters", "read_listing",
-    "refuse_hidden", "require_grantable", "run_step", "shown_argument", "shown_folders", "signature_of", "tool_name",
-    "translated", "without_twins", "wrong_text",
+    "Profile", "ProgramWords", "Sandbox", "ServerBox", "ServerConfig", "awaits_call", "catalogue", "dangers_of",
+    "edits", "interrupt", "lint_tool", "list_tools", "open_box", "parse_docstring", "plain_letters", "read_listing",
+    "refuse_hidden", "require_grantable", "run_step", "shown_argument", "shown_folders", "signature_of", "tool_name", "translated",
+    "without_twins", "wrong_text",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
@@ -44,6 +45,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "core.access": ("FOR_WRITING",),
         "core.description": ("parse_docstring",),
+        "core.languages": ("catalogue",),
         "core.lint": ("lint_tool",),
         "core.nearest": ("edits",),
         "core.phrases": ("translated",),

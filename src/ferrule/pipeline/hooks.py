@@ -17,7 +17,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.context import refuse_single
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.nearest import is_named
-from ferrule.core.phrases import glued, phrase, said_by
+from ferrule.core.phrases import advice, glued, phrase, said_by
 from ferrule.core.shown_text import cut_counted, visible
 from ferrule.pipeline.cleaning import ends_from_outside
 
@@ -102,7 +102,9 @@ class Hooks:
                     hook=hook.name,
                     why=said.deny.strip().rstrip(".") or _NO_REASON,
                 )
-                what_helps = phrase("Do not try the same call again; try another approach, or ask the user.")
+                what_helps = advice(
+                    "Do not try the same call again; try another approach, or ask the user.", "Your hook decides this."
+                )
                 raise StoppedError(Stage.AUTHORISE, ErrorKind.PERMISSION, message, what_helps)
             words += _bounded(said.context)
             if said.arguments is not None:
@@ -176,7 +178,10 @@ def _held_back(invocation: Invocation, hook: Hook, why: str) -> StoppedError:
             hook=hook.name,
             why=why,
         ),
-        phrase("Do not run it again to see the result; go on without it, or ask the user."),
+        advice(
+            "Do not run it again to see the result; go on without it, or ask the user.",
+            "It has already run. Look at the hook before you run it again.",
+        ),
     )
 
 
@@ -190,5 +195,8 @@ def _broken(invocation: Invocation, hook: Hook, what: str) -> StoppedError:
             hook=hook.name,
             what=what,
         ),
-        phrase("The user must fix or remove the hook; another call will not help."),
+        advice(
+            "The user must fix or remove the hook; another call will not help.",
+            "Fix or remove the hook; another call will not help.",
+        ),
     )

@@ -20,6 +20,7 @@ from ferrule.core.call import DEFAULT_LIMITS, Limits, RawCall
 from ferrule.core.context import Session, ToolContext, innermost, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, out_of_resources
 from ferrule.core.events import Done, Pending
+from ferrule.core.languages import in_language, require_language
 from ferrule.core.loops import sync_caller
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
@@ -73,7 +74,8 @@ class Runtime:
     running. A runtime without plugins, servers, shells and the like doesn't need it. With
     `own_loop`, async tools run on an event loop in another thread, so that one that blocks its loop can be abandoned at
     its time limit. `remote` runs the tools of its pools on other machines. With `repair=False`, arguments that do
-    not fit are refused also where only one thing can be meant, such as `5` for `"5"`.
+    not fit are refused also where only one thing can be meant, such as `5` for `"5"`. `language` is the user's, in which
+    results have their `display_content`: `"en"` or `"zh"`.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Runtime:
         mcp_servers: Mapping[str, Any] | None = None,
         own_loop: bool = False,
         remote: RemoteRunner | None = None,
+        language: str | None = None,
     ) -> None:
         self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
         if policy is not None and not hasattr(policy, "decide"):
@@ -109,6 +112,8 @@ class Runtime:
         self.repair = repair
         self.session = session if session is not None else _session_for(self.tools)
         self._restrict(self.session)
+        if language is not None:
+            self.session.language = require_language(language)
         self.cache = cache if cache is not None else ResultCache()
         self._recording = Recording(recorders)
         self._tracer = tracer
@@ -252,6 +257,8 @@ class Runtime:
             trace = not out_of_resources(error)  # no code is at fault then, and the result says what is missing
             logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
             result = _stop(call, _broken(call, error))
+        if session.language != "en":  # here, so that sessions in other languages share cached results
+            result.display_content = in_language(result.display_content, session.language)
         if call.blocked:
             result.metadata["blocked_loop_seconds"] = round(call.blocked, 1)
         duration = perf_counter() - began
@@ -575,7 +582,8 @@ def _stop(call: Call, stopped: StoppedError) -> ToolResult:
     raw, record = call.raw, call.record
     if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
         record.tool = str(record.tool)
-    result = format_stopped(raw.id, raw.name if isinstance(raw.name, str) else record.tool, stopped)  # pyright: ignore[reportUnnecessaryIsInstance]
+    name = raw.name if isinstance(raw.name, str) else record.tool  # pyright: ignore[reportUnnecessaryIsInstance]
+    result = format_stopped(raw.id, name, stopped, call.session.language)
     record.stage, record.outcome = stopped.stage, stopped.kind
     record.error = result.error.message if result.error is not None else None
     if stopped.details and stopped.details.get("abandoned"):

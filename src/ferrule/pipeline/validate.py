@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
 from ferrule.core.nearest import nearest
-from ferrule.core.phrases import Phrase, joined, phrase
+from ferrule.core.phrases import Phrase, advice, joined, phrase
 from ferrule.core.problems import (
     HALF_PAIR,
     InvalidParamsError,
@@ -64,7 +64,7 @@ def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:
             Stage.LOOKUP,
             ErrorKind.PERMISSION,
             phrase("The tool `{name}` {why}.", name=call.name, why=why),
-            phrase("Go on with the tools you were given."),
+            advice("Go on with the tools you were given.", "`ferrule tools` lists the tools that are there."),
         )
     raise _unknown(source, call.name)
 
@@ -80,7 +80,11 @@ def _unknown(source: ToolSource, name: Any) -> StoppedError:
     elif len(names) <= 20:
         suggestion = phrase("The tools are: {names}.", names=", ".join(f"`{one}`" for one in names))
     else:
-        suggestion = phrase("Choose one of the {count} tools you were given.", count=len(names))
+        suggestion = advice(
+            "Choose one of the {count} tools you were given.",
+            "`ferrule tools` lists the {count} tools that are there.",
+            count=len(names),
+        )
     return StoppedError(Stage.LOOKUP, ErrorKind.NOT_FOUND, message, suggestion, {"nearest": close})
 
 
@@ -553,6 +557,7 @@ def _invalid(tool: Tool[Any], problems: list[Problem], more: int = 0) -> Stopped
         one = listed_problem(problem)
         listed.append(one)
         lines.append((_known_line if problem.code in _BY_SCHEMA else _line)(one["path"], one["message"]))
+    display = ""
     if total == 1 and problems[0].code in ("json", "limit"):
         message = phrase(
             "The arguments of `{name}` were not accepted: {why}.", name=tool.name, why=listed[0]["message"]
@@ -561,12 +566,16 @@ def _invalid(tool: Tool[Any], problems: list[Problem], more: int = 0) -> Stopped
         if total > len(shown):
             lines.append(phrase("- and {count} more", count=f"{total - len(shown):,}"))
         message = joined("\n", lines)
+        first = phrase("`{path}`: {message}", path=listed[0]["path"], message=listed[0]["message"])
+        others = phrase("and {count} more", count=f"{total - 1:,}") if total > 1 else ""
+        display = joined("; ", [first, others])
     return StoppedError(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         message,
         _again(tool.name, form),
         {"problems": listed},
+        display,
     )
 
 

@@ -86,8 +86,9 @@ class LogRecorder:
     """A recorder and watcher: a line when a call is looked up, when its tool starts, and when it ends.
 
     Lookups and starts are `DEBUG`, except that a tool nobody knows is `WARNING`; success is `INFO`, failure
-    and refusal `WARNING`. With `names` starts and ends are written by names, for logs of many tenants that are searched
-    as text: `toolName=…, toolCallId=…, tenant=…, userId=…, resultLength=…` or `error=…`.
+    and refusal `WARNING`. A result that came from the cache says so. With `names` starts and ends are written by names,
+    for logs of many tenants that are searched as text: `toolName=…, toolCallId=…, tenant=…, userId=…, resultLength=…` or
+    `error=…`.
     """
 
     for_debugging = True
@@ -124,6 +125,8 @@ class LogRecorder:
         if succeeded:
             fields["result_length"] = record.result_length
             words, ended = "success %s %s in %.1f ms, %d characters", (record.result_length,)
+            if record.cached:
+                fields["cached"], words = True, f"{words}, from the cache"
         else:
             fields["error"] = _word(record.error or record.reason, 1_000)
             words, ended = "failure %s %s in %.1f ms: %s: %s", (record.outcome, fields["error"])
@@ -142,7 +145,7 @@ _NAMES_LINE = f"{_NAMES}, duration=%.1f ms, %s=%s"
 def _names_of(record: CallRecord) -> tuple[Any, ...]:
     caller, call_id = record.caller, record.call_id
     if record.outcome == "success":
-        what, ended = "resultLength", record.result_length
+        what, ended = "resultLength", f"{record.result_length}, cached=true" if record.cached else record.result_length
     else:
         what, ended = "error", f"{record.outcome}: {_word(record.error or record.reason, 1_000)}"
     shown_id = call_id if _HEX.fullmatch(call_id) else _word(call_id)

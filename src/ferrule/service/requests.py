@@ -253,7 +253,8 @@ def _unfinished(ended: TurnEnded | None) -> ToolError:
     if ended is None or ended.ending is Ending.INTERRUPTED:
         return ToolError("The request was cancelled.", kind=ErrorKind.CANCELLED)
     said = f"The request was not finished: {ended.problem}"
-    return ToolError(said, suggestion="Ask for less at once.", details={"answer": ended.text} if ended.text else None)
+    helps = "Try again later." if ended.ending is Ending.FAILED else "Ask for less at once."
+    return ToolError(said, suggestion=helps, details={"answer": ended.text} if ended.text else None)
 
 
 def _output(answer: dict[str, Any]) -> Output[Any]:

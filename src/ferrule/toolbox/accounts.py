@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ferrule import ToolError
-from ferrule.extension import joined, nearest, phrase
+from ferrule.extension import advice, joined, nearest, phrase
 from ferrule.toolbox.failures import not_found
 
 if TYPE_CHECKING:
@@ -191,7 +191,10 @@ class Secrets:
         except MissingValueError as missing:
             raise ToolError(
                 phrase("`{field}` of this account cannot be filled in: {why}.", field=name, why=missing),
-                suggestion=phrase("Ask the user to set it, and to run `ferrule toolbox check`."),
+                suggestion=advice(
+                    "Ask the user to set it, and to run `ferrule toolbox check`.",
+                    "Set it, and run `ferrule toolbox check`.",
+                ),
             ) from None
 
     def hide(self, name: str, value: str) -> None:

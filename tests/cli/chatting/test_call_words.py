@@ -14,7 +14,7 @@ from ferrule import RawCall, Runtime, Session, tool
 from ferrule.agent.agent_events import CallAsked
 from ferrule.agent.calling import doing as words_of
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.builtin.bash import _display
+from ferrule.builtin.command_result import display
 from ferrule.builtin.shell_run import Told
 from ferrule.cli.chatting.call_view import CallView, counted, doing, outcome, shows_output
 from ferrule.cli.words import choose_language
@@ -123,7 +123,7 @@ def ran(**known: Any) -> Any:
 def test_what_came_of_a_command(known: dict[str, Any], changed: int | None, english: str, chinese: None) -> None:
     told = Told()
     told.changed = changed
-    said = _display(ran(**known), told)
+    said = display(ran(**known), told)
     assert said == english
     in_chinese = outcome(ToolResult("c", "Bash", True, "", said))
     assert in_chinese != english

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ferrule import ToolError, Touch
-from ferrule.extension import files_of, phrase
+from ferrule.extension import advice, files_of, phrase
 from ferrule.toolbox.accounts import Accounts, DatabaseAccount, Secrets, named
 from ferrule.toolbox.child import ChildAnswer, ChildBounds, in_child
 from ferrule.toolbox.failures import forbidden, invalid, not_found
@@ -87,7 +87,7 @@ def find_database(accounts: Accounts, name: str, session: Session, *, write: boo
     if write and (account.read_only or target.is_files):
         raise forbidden(
             phrase("The database `{name}` is read-only here.", name=name),
-            phrase("Do not try to change it another way; ask the user."),
+            advice("Do not try to change it another way; ask the user.", "Your settings for this database say so."),
         )
     if target.is_files or engine not in _BESIDE:
         return target
@@ -145,7 +145,7 @@ def _file_of(given: str, session: Session, *, write: bool) -> Path:
 def _wrong(name: str, why: str) -> ToolError:
     return ToolError(
         phrase("The `url` of the database `{name}` cannot be used: {why}.", name=name, why=why),
-        suggestion=phrase("Ask the user to correct it in the settings."),
+        suggestion=advice("Ask the user to correct it in the settings.", "Correct it in the settings."),
     )
 
 

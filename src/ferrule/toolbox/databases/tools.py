@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 from pydantic import Field
 
 from ferrule import CallInfo, Output, Problem, Session, ToolContext, ToolError, tool
-from ferrule.extension import amount, phrase, touching
+from ferrule.extension import amount, joined, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Accounts, DatabaseAccount
 from ferrule.toolbox.databases.locating import (
     ENGINE_NAMES,
@@ -253,7 +253,7 @@ def _query_database(accounts: Accounts) -> Tool[Any]:
         from ferrule.extension import change_file
 
         changed = change_file(context, save_to, lambda _before, _text: answer.data, must_exist=False)
-        data["saved_to"], data["saved_rows"] = changed.place.name, found["count"]
+        data["saved_to"], data["saved_rows"] = changed.place.shown, found["count"]
         return Output(data, metadata=changed.metadata)
 
     return query_database
@@ -460,7 +460,7 @@ def _checked(accounts: Accounts, name: str, session: Session) -> AccountCheck:
         target: Target = find_database(accounts, name, session)
         found = run_in_child(target, session, "check").value
     except ToolError as error:
-        words = f"{error.message} {error.suggestion}" if error.suggestion else error.message
+        words = joined(" ", [error.message, error.suggestion or ""])
         return AccountCheck(what, False, words)
     tables = phrase("1 table") if found["tables"] == 1 else phrase("{n} tables", n=f"{found['tables']:,}")
     return AccountCheck(what, True, phrase("{about}, {tables}", about=found["about"], tables=tables))
