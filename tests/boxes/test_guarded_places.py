@@ -268,3 +268,51 @@ async def test_p4_without_layers_a_question_says_what_a_yes_cannot_change(
     cannot = [one.message for one in effects.barriers if one.kind == "guarded"]
     assert bool(cannot) != (root / place).exists()
     assert all(place in message for message in cannot)
+
+
+@pytest.mark.parametrize("answers", ["", "n"])
+async def test_s2_in_a_workspace_that_is_the_home_its_programs_are_guarded(home: Path, answers: str) -> None:
+    """What editors, shells and agents keep in a home is more than can be listed: all that is hidden there asks."""
+    (home / ".nvm").mkdir()
+    places = [
+        ".config/nvim/init.lua",
+        ".nvm/nvm.sh",
+        ".emacs",
+        ".tmux.conf",
+        ".local/lib/python3.11/site-packages/x.pth",
+    ]
+    places += ["go/bin/gofmt", "bin/ls", ".config/Code/User/settings.json", ".NewAgent/settings.json"]
+    async with accepting(home, answers * 20) as at:
+        for place in places:
+            folder = place.rpartition("/")[0] or "."
+            result = await at.bash(f"mkdir -p {folder} && echo evil > {place}")
+            assert result.error is not None, place
+            assert not await written(at, place), place
+            assert not (home / place).exists()
+
+
+async def test_in_a_home_projects_caches_and_environments_are_ordinary(home: Path) -> None:
+    commands = [
+        "mkdir -p work && echo x > work/.eslintrc.yml && echo x > notes.txt",
+        "mkdir -p .cache/tool .npm/_cacache .cargo/registry && touch .cache/tool/x .npm/_cacache/x .cargo/registry/x",
+        "python3 -m venv --without-pip .venv && .venv/bin/python -c 1",
+    ]
+    async with accepting(home) as at:
+        for command in commands:
+            assert (await at.bash(command)).error is None, command
+        assert await written(at, "work/deep/.editorconfig")
+
+
+async def test_a_rule_that_names_a_place_of_the_home_is_enough(home: Path) -> None:
+    async with accepting(home, allow=["Edit(~/.config/nvim/**)"]) as at:
+        assert await written(at, ".config/nvim/init.lua")
+        assert not await written(at, ".config/fish/config.fish")
+    async with accepting(home, allow=["Edit(**)"]) as at:
+        assert not await written(at, ".config/nvim/other.lua")
+
+
+async def test_a_project_in_a_hidden_folder_of_the_home_is_a_project(home: Path) -> None:
+    (home / ".dotfiles").mkdir()
+    async with accepting(home / ".dotfiles") as at:
+        assert await written(at, "install.sh")
+        assert (await at.bash("mkdir .config; echo x > .config/x")).error is None

@@ -214,6 +214,27 @@ async def test_a_hidden_file_that_a_command_only_meets_is_said_and_not_asked_abo
     assert result.llm_content.count("hidden from the command: reading") == 1
 
 
+@pytest.mark.parametrize("command", ["cat link", "cat deep/to/.env", "cp -r sub /tmp/copy", "cp -r . /tmp/copy"])
+async def test_a_hidden_file_that_a_command_meets_through_a_link_or_copies_is_said(root: Path, command: str) -> None:
+    (root / "sub").mkdir()
+    (root / "deep").mkdir()
+    (root / "sub/.env").write_text("A=1\n")
+    (root / "link").symlink_to("sub/.env")
+    (root / "deep/to").symlink_to("../sub")
+    async with desk(root) as at:
+        result = await at.bash(command)
+    assert "`sub/.env` was hidden from the command" in result.llm_content or "hides `sub/.env`" in result.llm_content
+
+
+@pytest.mark.parametrize("command", ["mkdir /made", "echo x > /made", "cp a.txt /made", "cd / && echo x > made"])
+async def test_p4_a_place_that_no_box_lets_be_written_is_said_and_not_asked_about(root: Path, command: str) -> None:
+    """Approval would run it again in vain."""
+    async with desk(root, "y") as at:
+        result = await at.bash(command)
+    assert at.asked == []
+    assert "only the workspace and `/tmp` are writable" in result.llm_content
+
+
 async def test_the_words_about_hidden_files(root: Path) -> None:
     (root / ".env").write_text("A=1\n")
     async with desk(root) as at:

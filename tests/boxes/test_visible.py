@@ -234,6 +234,10 @@ async def test_in_a_home_that_is_the_workspace_secrets_lie_in_secret_places(arou
         ".config/ferrule/ferrule.toml",
         ".nvm/.npmrc",
         ".nvm/x/.env",
+        ".gemini/oauth_creds.json",
+        ".config/rclone/rclone.conf",
+        ".authinfo",
+        ".psql_history",
     ):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("# _authToken=s3cret\n")

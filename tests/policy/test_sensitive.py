@@ -46,6 +46,7 @@ PRIVATE, PUBLIC = "-----BEGIN RSA PRIVATE KEY-----\nx\n", "-----BEGIN CERTIFICAT
         ("sub/.pypirc", ""), (".npmrc", "//registry.example.org/:_authToken=x"), ("server.pem", PRIVATE),
         ("certs/SERVER.KEY", PRIVATE), ("id_work", "-----BEGIN OPENSSH PRIVATE KEY-----"), ("a.p12", "x"),
         ("credentials.json", '{"client_secret": "x"}'), ("my-service-account.json", '{"private_key": "x"}'),
+        (".ssh/work", PRIVATE),
     ],
 )  # fmt: skip
 def test_a_secret_is_known_by_its_name_and_what_it_holds(session: Session, path: str, content: str):

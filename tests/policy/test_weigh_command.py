@@ -159,6 +159,25 @@ def test_what_is_certain_to_need_the_network_is_not_tried_in_vain(session: Sessi
         assert on_command(policy(mode=never), session, "git push") == "try"
 
 
+@pytest.mark.parametrize(
+    ("lists", "command", "opens"),
+    [
+        ({}, "curl -s https://a.org/x b.org", ("a.org",)),
+        ({}, "npm ci", ("*",)),
+        ({"deny": ["WebFetch(domain:evil.org)"]}, "npm ci", ()),
+        ({"ask": ["WebFetch(domain:evil.org)"]}, "npm ci", ()),
+        ({"deny": ["WebFetch(domain:evil.org)"]}, "curl a.org", ("a.org",)),
+        ({"allow": ["Bash(npm *)"]}, "npm ci", ()),
+        ({"ask": ["Bash(npm *)"]}, "npm ci", ()),
+    ],
+)
+def test_approval_opens_what_the_question_is_about(
+    session: Session, lists: dict[str, Any], command: str, opens: tuple[str, ...]
+):
+    """P4: the hosts that are named; every public one only where no rule is about a host."""
+    assert policy(**lists).decide(invoke(bash, session, command=command), session).opens == opens
+
+
 @pytest.mark.parametrize("lists", [{"allow": ["Bash"]}, {"allow": ["*"]}, {"mode": "bypass"}, {"mode": "accept-edits"}])
 @pytest.mark.parametrize(
     "command",

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 SECONDS_TO_END = 60.0
 """What a call may take to end its processes once it is told to; sooner than this it never leaves them behind."""
-_LOOKING = {"GIT_OPTIONAL_LOCKS": "0"}  # git refreshes its index otherwise, and reading would be a change
+_LOOKING = {
+    "GIT_OPTIONAL_LOCKS": "0",  # git refreshes its index otherwise, and reading would be a change
+    "npm_config_fetch_retries": "0", "PIP_RETRIES": "0", "UV_HTTP_RETRIES": "0",  # for minutes, where no network is
+}  # fmt: skip
 _GIT = {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}  # what a box shows are file systems of their own
 # The home is not there in a box; caches of compilers and package managers outlive their command in the session's /tmp.
 _CACHES = {"XDG_CACHE_HOME": "/tmp/.cache", "npm_config_cache": "/tmp/.cache/npm"}  # noqa: S108 - inside the box

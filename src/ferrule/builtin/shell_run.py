@@ -60,7 +60,6 @@ _SETS_UP_GIT = re.compile(
 )
 """A guess, by which a command runs in one of two ways that keep the same from it."""
 _MOST_NAMED = 5
-_HERE = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0")  # noqa: S104 - names of this machine, not bound to
 
 
 def command_text(command: str, folder: str | None) -> str:
@@ -130,7 +129,8 @@ async def run(
     sandbox = await try_sandbox(context.session)
     if context.tentative:
         return await _Trial(context, text, seconds, sandbox).run(may_move=may_move)
-    return await _work(context, text, seconds, work_profile(context.session), terminal=terminal, may_move=may_move)
+    profile = work_profile(context.session, hosts=context.opened_hosts)
+    return await _work(context, text, seconds, profile, terminal=terminal, may_move=may_move)
 
 
 # For real
@@ -502,6 +502,7 @@ def _hidden_on_the_way(met: Sequence[Denial], paths: Paths) -> str:
 def _without_network(text: str, ended: Ended, profile: Profile) -> Denial | None:
     """A program that reaches for a host gets nowhere, also where it fails without a word as `curl -s` does."""
     from ferrule.policy.commands.analyse import analyse
+    from ferrule.policy.commands.network import HERE
     from ferrule.process.sandbox.denials import no_network, speaks_of_network
 
     if profile.hosts is not None:
@@ -510,7 +511,7 @@ def _without_network(text: str, ended: Ended, profile: Profile) -> Denial | None
     complained = bool(ended.exit_code) and speaks_of_network(f"{ended.stderr}\n{ended.stdout}")
     if not analysis.network and not complained:
         return None
-    named = [host for host in analysis.hosts if host not in _HERE]
+    named = [host for host in analysis.hosts if host not in HERE]
     if analysis.hosts and not named:
         return None
     return no_network(named[0] if named else "", profile)

@@ -321,6 +321,7 @@ class ToolContext:
         "call_id",
         "cancellation",
         "lineage",
+        "opened_hosts",
         "session",
         "stopped_words",
         "tentative",
@@ -349,6 +350,8 @@ class ToolContext:
         self.tentative = False
         """Whether the call is only tried: its effects must be held back until `approve` allows them. Only for tools
         that describe their calls as `tentative`."""
+        self.opened_hosts: tuple[str, ...] = ()
+        """Hosts that the call may reach because the user approved that."""
         self._approve: Callable[[Effects], Coroutine[Any, Any, Approval]] | None = None
         self._emit = emit
         self._port = port

@@ -23,12 +23,14 @@ SETTINGS = SHELL_FILES | frozenset({
     ".vscode", "*.code-workspace", ".idea", ".zed", ".fleet", ".vs", ".helix", ".theia", ".nova", "*.sublime-project",
     ".project", ".externaltoolbuilders", ".nvim.lua", ".nvimrc", ".exrc",
     ".vimrc", ".gvimrc", ".lvimrc", ".vim", ".dir-locals.el", ".dir-locals-2.el", ".neoconf.json",
-    ".devcontainer", ".devcontainer.json",
+    ".devcontainer", ".devcontainer.json", ".vimspector.json",
     # Agents
     ".claude", ".codex", ".gemini", ".cursor", ".windsurf", ".trae", ".mcp.json", ".continue", ".continuerc.json",
     ".kiro", ".roo", ".kilocode", ".cline", ".clinerules/hooks", ".qwen", ".amazonq", ".opencode", "opencode.json",
     "opencode.jsonc", ".crush", "crush.json", ".crush.json", ".aider.conf.yml", ".agents", ".factory", ".junie",
-    ".augment", ".openhands", ".goose", ".amp", ".iflow", ".qoder", ".codebuddy", ".vibe", ".github/hooks",
+    ".augment", ".openhands", ".goose", ".amp", ".iflow", ".qoder", ".codebuddy", ".vibe", ".pi", ".omp",
+    ".opencode.json", ".agent", ".devin", ".tabnine", ".mux", ".conductor", "conductor.json", ".superset",
+    ".github/hooks", ".github/agents", ".github/copilot", ".github/mcp.json",
     # Git and other version control, and what their hooks run
     ".gitmodules", ".gitconfig", ".gitattributes", ".hg/hgrc", ".hg/hgrc-not-shared",
     ".sl/config", ".husky", ".huskyrc*", ".cargo-husky",
@@ -42,11 +44,12 @@ SETTINGS = SHELL_FILES | frozenset({
     # What chooses the versions of tools, or loads an environment when a shell enters the folder
     ".tool-versions", "mise.toml", "mise.*.toml", ".mise.toml", ".mise.*.toml", ".mise", "mise/config.toml",
     ".config/mise", ".config/mise.toml", ".rtx.toml", ".prototools", ".sdkmanrc", "rust-toolchain",
-    "rust-toolchain.toml", ".envrc", ".envrc.*", ".direnv", ".autoenv", ".autoenv.*", "flake.nix", "flake.lock",
+    "rust-toolchain.toml", ".envrc", ".envrc.*", ".direnv", ".autoenv", ".autoenv.*", ".autoenv_*",
+    ".shadowenv.d", ".rvmrc", ".rbenv-vars", "flake.nix", "flake.lock",
     "shell.nix", "devenv.nix", "devenv.yaml", "devbox.json",
     # Debuggers and interpreters
     ".gdbinit", ".lldbinit", ".pdbrc", ".irbrc", ".pryrc", ".rdbgrc", ".byebugrc", ".perldb", ".rprofile", ".renviron",
-    ".ghci", ".iex.exs", ".ocamlinit", ".octaverc",
+    ".ghci", ".iex.exs", ".erlang", ".ocamlinit", ".octaverc",
 })  # fmt: skip
 """Names that are obeyed wherever they lie, some within a folder of a certain name; `*` stands for anything.
 
@@ -107,3 +110,22 @@ def guarded_by_name(path: str) -> bool:
     inside = parts[parts.index(".git") + 1 :] if ".git" in parts else []
     nested = inside[:1] in (["modules"], ["worktrees"])
     return not OF_GIT.isdisjoint(inside if nested else inside[:1]) or is_setting(path)
+
+
+# A home is full of what programs run and obey, more than can be listed: all that is hidden there counts, and where
+# programs are installed. Not these, which hold copies or belong to a project, or have names above.
+_PLAIN_OF_HOME = frozenset({
+    ".cache", ".npm", ".git", ".gitignore", ".github", ".venv", ".tox", ".nox", ".pytest_cache", ".mypy_cache",
+    ".ruff_cache", ".hypothesis", ".coverage", ".trash", ".ds_store", ".cargo/registry", ".cargo/git", ".m2/repository",
+    ".gradle/caches", ".nuget/packages", ".local/state", ".local/share/trash", ".bun/install", ".ivy2/cache",
+})  # fmt: skip
+_PROGRAMS_OF_HOME = ("bin", "go/bin", "miniconda3", "anaconda3", "miniforge3", "mambaforge")
+
+
+def is_of_home(path: str) -> bool:
+    """Whether a path of a home is where its programs and their settings are."""
+    folded = path.casefold()
+    parts = folded.split("/")
+    if not _PLAIN_OF_HOME.isdisjoint("/".join(parts[:end]) for end in range(1, 4)):
+        return False
+    return folded.startswith(".") or any(f"{folded}/".startswith(f"{name}/") for name in _PROGRAMS_OF_HOME)

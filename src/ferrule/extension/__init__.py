@@ -43,14 +43,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_EDITABLE", "NOWHERE", "NO_FILE", "PACKED", "SECONDS_TO_CHANGE", "Cancellation", "Delete", "Edit",
-    "FetchError", "Fetched", "LineReader", "MissingExtraError", "MissingValueError", "Move", "OwnedFolder", "PathError",
-    "Paths", "Place", "SchemaParams", "SessionHistory", "Template", "Text", "TooLong", "Variables", "Write", "advice", "amount",
-    "apply_edits", "change_file", "confine_process", "controls_in", "cut", "cut_counted", "data_folder", "decode",
-    "diff_file", "digest", "encode_new", "fetch", "files_of", "flattened", "give_back_stdout", "hidden_in", "inline",
-    "is_local", "is_quick", "is_secret_name", "joined", "lines_of", "lock", "locked", "nearest", "note_lines", "noted",
-    "one_line", "opens_file", "origin_of", "phrase", "plan_change", "pointed", "read_body", "read_given", "read_json",
-    "require_text", "said_by", "splice", "take_place", "take_stdout", "touching", "visible", "without_hidden",
-    "write_atomically", "write_json", "write_new",
+    "FetchError", "Fetched", "LineReader", "MissingExtraError", "MissingValueError", "Move", "OwnedFolder",
+    "PathError", "Paths", "Place", "SchemaParams", "SessionHistory", "Template", "Text", "TooLong", "Variables",
+    "Write", "advice", "amount", "apply_edits", "change_file", "confine_process", "controls_in", "cut",
+    "cut_counted", "data_folder", "decode", "diff_file", "digest", "encode_new", "fetch", "files_of", "flattened",
+    "give_back_stdout", "hidden_in", "inline", "is_local", "is_quick", "is_secret_name", "joined", "lines_of",
+    "lock", "locked", "nearest", "note_lines", "noted", "one_line", "opens_file", "origin_of", "phrase",
+    "plan_change", "pointed", "read_body", "read_given", "read_json", "require_text", "said_by", "splice",
+    "take_place", "take_stdout", "touching", "visible", "without_hidden", "write_atomically", "write_json",
+    "write_new",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from ferrule.workspace.granted_folders import FolderDanger, dangers_of, require_grantable, shown_folders
 
 __all__ = [
-    "FOR_WRITING", "AgreedServer", "AllowedHosts", "Approvals", "Bounds", "CommandLine", "Definition", "FolderDanger",
-    "Profile", "ProgramWords", "Sandbox", "ServerBox", "ServerConfig", "awaits_call", "catalogue", "dangers_of",
-    "edits", "interrupt", "lint_tool", "list_tools", "open_box", "parse_docstring", "plain_letters", "read_listing",
-    "refuse_hidden", "require_grantable", "run_step", "shown_argument", "shown_folders", "signature_of", "tool_name", "translated",
-    "without_twins", "wrong_text",
+    "FOR_WRITING", "AgreedServer", "AllowedHosts", "Approvals", "Bounds", "CommandLine", "Definition",
+    "FolderDanger", "Profile", "ProgramWords", "Sandbox", "ServerBox", "ServerConfig", "awaits_call", "catalogue",
+    "dangers_of", "edits", "interrupt", "lint_tool", "list_tools", "open_box", "parse_docstring", "plain_letters",
+    "read_listing", "refuse_hidden", "require_grantable", "run_step", "shown_argument", "shown_folders",
+    "signature_of", "tool_name", "translated", "without_twins", "wrong_text",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(

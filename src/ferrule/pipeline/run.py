@@ -74,8 +74,8 @@ class Runtime:
     running. A runtime without plugins, servers, shells and the like doesn't need it. With
     `own_loop`, async tools run on an event loop in another thread, so that one that blocks its loop can be abandoned at
     its time limit. `remote` runs the tools of its pools on other machines. With `repair=False`, arguments that do
-    not fit are refused also where only one thing can be meant, such as `5` for `"5"`. `language` is the user's, in which
-    results have their `display_content`: `"en"` or `"zh"`.
+    not fit are refused also where only one thing can be meant, such as `5` for `"5"`. `language` is the user's, in
+    which results have their `display_content`: `"en"` or `"zh"`.
     """
 
     def __init__(
@@ -459,6 +459,7 @@ class Runtime:
             call.session, call.invocation.call_id, tool.name, emitter, port, (*lineage, tool.name), parent,
             asyncio.get_running_loop(),
         )  # fmt: skip
+        context.opened_hosts = call.decision.opens
         if call.decision.tentative or call.decision.tried:
 
             def approve(effects: Effects) -> Coroutine[Any, Any, Approval]:

@@ -39,6 +39,8 @@ class Decision:
     of a question that would only say the same in advance, or once this question is `approved`."""
     warning: str = ""
     """With `ask`: what the user should know besides the reason; a whole sentence."""
+    opens: tuple[str, ...] = ()
+    """With `ask`: the hosts that approval lets the call reach, as the question says; `*` is every public one."""
 
 
 @dataclass(slots=True)

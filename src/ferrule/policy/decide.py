@@ -24,7 +24,7 @@ from ferrule.pipeline.authorise import (
 from ferrule.pipeline.stages import Decision, Verdict
 from ferrule.policy.commands.parts import OF_GUARDED, warning_about
 from ferrule.policy.findings import Finding, Judgement, Lists, Request, Requests
-from ferrule.policy.rules import BUILT_IN, RuleSet, named, parse_rules
+from ferrule.policy.rules import BUILT_IN, About, RuleSet, named, parse_rules
 from ferrule.policy.sensitive import Guarded
 from ferrule.policy.weigh import weigh_call
 
@@ -310,10 +310,13 @@ class RulePolicy:
         needs = next((analysis.network for analysis in request.commands if analysis.network), "")
         if not needs or self.mode is Mode.DONT_ASK:
             return TENTATIVE
-        hosts = ", ".join(host for analysis in request.commands for host in analysis.hosts)
+        hosts = tuple(host for analysis in request.commands for host in analysis.hosts)
         if hosts:
-            return Decision(Verdict.ASK, phrase("`{part}` needs the network ({hosts})", part=needs, hosts=hosts))
-        return Decision(Verdict.ASK, phrase("`{part}` needs the network", part=needs))
+            reason = phrase("`{part}` needs the network ({hosts})", part=needs, hosts=", ".join(hosts))
+            return Decision(Verdict.ASK, reason, opens=hosts)
+        # Every public host would include those that a rule is about.
+        opens = () if self.deny.about(About.HOST) or self.ask.about(About.HOST) else ("*",)
+        return Decision(Verdict.ASK, phrase("`{part}` needs the network", part=needs), opens=opens)
 
     def _asked_in_plan(self, decision: Decision, request: Request) -> Decision:
         """Mode plan runs no command for real, so there is nothing to say yes to."""

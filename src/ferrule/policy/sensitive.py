@@ -14,7 +14,7 @@ from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ferrule.core.guarded_names import OF_GIT, SETTINGS, SETTINGS_FOLDERS
+from ferrule.core.guarded_names import OF_GIT, SETTINGS, SETTINGS_FOLDERS, is_of_home
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import escape_path
 from ferrule.policy.rules import BUILT_IN, About, RuleSet, parse_rules
@@ -39,7 +39,7 @@ SECRETS = (
 _PERHAPS = (
     ".env.*", ".env-*", ".env_*", ".env~", ".envrc", "*.env", "*.pem", "*.key", "*.p8", "*.ppk", "*.p12", "*.pfx",
     "*.jks", "*.keystore", "id_*", ".npmrc", ".yarnrc.yml", "*credential*.json", "*service*account*.json",
-    "*client*secret*.json", "**/.docker/config.json",
+    "*client*secret*.json", "**/.docker/config.json", "**/.ssh/**",
 )  # fmt: skip
 """Reading these asks where they look like secrets; `looks_secret` says when they do."""
 _EXAMPLE = re.compile(r"(^|[._-])(examples?|samples?|template|tpl|dist|defaults?|schema|pub)([._-]|$)", re.IGNORECASE)
@@ -100,8 +100,8 @@ class Guarded:
         """The built-in question about a path, also in other letters: not every file system tells `.Git` from `.git`."""
         found = self.named(path, roots, write=write)
         if found is None and write:
-            if completes_repository(path):
-                return _questions(frozenset([path])).rules[0]
+            if place := path if completes_repository(path) else _of_home(path, roots):
+                return _questions(frozenset([place])).rules[0]
             return self.obeyed(roots).concerning_path(path, roots, write=True)
         return None if found is not None and self.depends(found) and not looks_secret(path) else found
 
@@ -165,6 +165,15 @@ def completes_repository(path: str, made: Collection[str] = ()) -> bool:
     if folder.rpartition("/")[2] in OF_GIT:
         folder, _, name = folder.rpartition("/")
     return name.casefold() in OF_GIT and there("HEAD")
+
+
+def _of_home(path: str, roots: Iterable[str]) -> str:
+    """What a path belongs to of the user's home that its programs run or obey, where a workspace holds all of that."""
+    home = f"{os.path.realpath(os.environ.get('HOME') or '/')}/"
+    inner = path.removeprefix(home)
+    if inner == path or not is_of_home(inner) or not any(home.startswith(f"{root.rstrip('/')}/") for root in roots):
+        return ""
+    return home + inner.partition("/")[0]
 
 
 def leads_to_settings(link: str, obeyed: Iterable[str]) -> bool:

@@ -87,8 +87,8 @@ class LogRecorder:
 
     Lookups and starts are `DEBUG`, except that a tool nobody knows is `WARNING`; success is `INFO`, failure
     and refusal `WARNING`. A result that came from the cache says so. With `names` starts and ends are written by names,
-    for logs of many tenants that are searched as text: `toolName=…, toolCallId=…, tenant=…, userId=…, resultLength=…` or
-    `error=…`.
+    for logs of many tenants that are searched as text: `toolName=…, toolCallId=…, tenant=…, userId=…, resultLength=…`
+    or `error=…`.
     """
 
     for_debugging = True

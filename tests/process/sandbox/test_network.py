@@ -38,7 +38,7 @@ def python(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_allowed_host_can_be_reached_and_no_other(box: Box, server: int) -> None:
     needs(shutil.which("curl", path=box.path), "`curl` on PATH")
     url = f"http://127.0.0.1:{server}/"
-    done = box.run(f"curl -sS --noproxy '' {url}", hosts=("127.0.0.1",))
+    done = box.run(f"curl -sS {url}", hosts=("127.0.0.1",))  # programs go around the proxy for this machine
     assert done.out.startswith("/ 127.0.0.1")
     done = box.run(f"curl -sS --noproxy '' {url}; curl -sS https://example.org", hosts=("example.com",))
     assert "Ferrule does not let this command reach `127.0.0.1`" in done.out

@@ -56,6 +56,7 @@ def test_the_hooks_that_a_configuration_names_are_locked_and_swept(box: Box) -> 
         ".envrc", ".husky/pre-commit", ".mcp.json", ".vscode/tasks.json", ".gitmodules", ".gitattributes", ".npmrc",
         ".pre-commit-config.yaml", "lefthook.yml", "my.code-workspace", "NUGET.config", "mise.toml", ".pdbrc",
         "my.sublime-project", ".project", ".externalToolBuilders/a.launch", ".vibe/config.toml",
+        ".pi/extensions/a.ts", "conductor.json", ".rbenv-vars",
     ],
 )  # fmt: skip
 def test_at_any_depth_what_is_there_is_locked_and_what_is_not_is_swept(box: Box, name: str) -> None:
@@ -68,7 +69,9 @@ def test_at_any_depth_what_is_there_is_locked_and_what_is_not_is_swept(box: Box,
     assert (box.workspace / "x").read_text() == "evil\n"
 
 
-@pytest.mark.parametrize("name", [".github/hooks/x.json", ".cargo/config.toml", ".yarn/plugins/p.cjs"])
+@pytest.mark.parametrize(
+    "name", [".github/hooks/x.json", ".github/agents/x.agent.md", ".cargo/config.toml", ".yarn/plugins/p.cjs"]
+)
 def test_what_is_obeyed_in_a_certain_folder_alone_is_guarded_there_alone(box: Box, name: str) -> None:
     folder, inner, *_ = Path(name).parts
     box.write(f"a/{name}", "mine")

@@ -26,7 +26,7 @@ from ferrule.policy.commands.carried import (
     started,
 )
 from ferrule.policy.commands.dangers import STARTS_ITSELF, danger_of_writing, dangers_of, is_secret
-from ferrule.policy.commands.network import reaches
+from ferrule.policy.commands.network import HERE, reaches
 from ferrule.policy.commands.parts import PRINTERS, Analysis, Danger, Guess, Part, likely_name, names
 from ferrule.policy.commands.words import expansion_end, fields, is_assignment, plain_commands, split
 from ferrule.policy.commands.wrappers import FEEDERS, SHELLS, Unwrapped, unwrap, wraps
@@ -148,6 +148,7 @@ class _Reading:
         self.unclear: list[str] = []
         self.hosts: list[str] = []
         self.network = ""
+        self._serves = False  # what it started beside itself may be what it then talks to on this machine
         self._values: dict[str, str] = {"IFS": " "}
         self._defining: list[tuple[str, bool]] = []
         self._starts: dict[str, set[tuple[str, bool]]] = {}  # of each function, and whether beside it
@@ -235,6 +236,7 @@ class _Reading:
                 beside = at + 1 < len(children) and children[at + 1].type == "&"
                 last = redirects if at == len(children) - 1 else ()
                 self._beside(lambda child=child, last=last: self._visit(child, last, fed=fed), beside=beside)
+                self._serves |= beside
 
     def _redirected(self, node: Node, *, fed: bool) -> None:
         redirects = node.children_by_field_name("redirect")
@@ -475,7 +477,7 @@ class _Reading:
             self._into = words[1]
         certain, hosts = reaches(words)
         self.hosts += hosts
-        if certain and not self.network:
+        if certain and not self.network and not (self._serves and hosts and HERE.issuperset(hosts)):
             self.network = _brief(text)
 
     def _look(self, text: str, name: str, words: list[str], *, runs_input: bool) -> None:

@@ -296,6 +296,7 @@ _SECRET = re.compile(
 )
 _RAW = re.compile(r"/dev/(sd|nvme|vd|hd|xvd|mmcblk|dm-|mapper/|disk/|mem|kmem|port|loop|ram|md).*|/proc/kcore")
 
+_RAW_BYTES = phrase("it copies raw bytes over whatever is there")
 _STATE = phrase("it changes how the whole machine works")
 _STOPS = phrase("it stops or restarts the machine")
 _DISKS = phrase("it can destroy everything on a disk")
@@ -353,7 +354,7 @@ _ALWAYS: dict[str, str] = {
     ),
     **dict.fromkeys(["at", "batch", "systemd-run", "anacron"], _LATER),
     **dict.fromkeys(["shred", "wipe", "srm", "scrub", "sfill"], _BEYOND_RECOVERY),
-    **dict.fromkeys(["dd", "gdd", "dcfldd", "dc3dd", "ddrescue"], phrase("it copies raw bytes over whatever is there")),
+    **dict.fromkeys(["dd", "gdd", "dcfldd", "dc3dd", "ddrescue"], _RAW_BYTES),
     **dict.fromkeys(["chown", "chgrp"], phrase("it changes who owns files")),
     "truncate": phrase("it discards the contents of files"),
     "mknod": phrase("it creates a device"),
@@ -382,6 +383,7 @@ _LOOKS: dict[str, tuple[re.Pattern[str], str]] = {
         ("arp", r"(?:-[ane]++(?: |\Z))++", _STATE),
         ("route", r"(?:-[ne]++(?: |\Z))*+", _STATE),
         ("swapon", r"-s|--show\S*", _STATE),
+        *((name, r"(?:(?!of=)\w++=\S*+(?: |\Z))++", _RAW_BYTES) for name in ("dd", "gdd")),
         ("ldconfig", r"-p|--print-cache", _STATE),
         ("service", r"--status-all|\S+ status", _STATE),
         *(

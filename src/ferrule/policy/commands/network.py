@@ -59,6 +59,8 @@ _OFFLINE = names("""
     --offline --no-index --help -h --version --dry-run --frozen-offline
 """)
 _TAKES_PACKAGES = frozenset({"pip", "pip3"})
+HERE = frozenset({"localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0"})  # noqa: S104 - names of this machine, not bound to
+"""In a box they mean the box itself, unless they are allowed."""
 
 
 def reaches(words: list[str]) -> tuple[bool, list[str]]:
@@ -72,7 +74,8 @@ def reaches(words: list[str]) -> tuple[bool, list[str]]:
         return False, []
     hosts = [found.group(1) for word in arguments if (found := _URL.match(word)) and not word.startswith("file://")]
     if name in ("curl", "wget", "wget2"):
-        addresses = hosts or [host for word in _operands(arguments, _CURL_VALUED) if (host := _host(word))]
+        operands = [word for word in _operands(arguments, _CURL_VALUED) if not word.startswith("file://")]
+        addresses = hosts or [host for word in operands if (host := _host(word))]
         return bool(addresses) or any(isinstance(word, Guess) for word in arguments), addresses
     if name in _TALKS:
         operands = _operands(arguments)[:1]

@@ -55,6 +55,8 @@ _BUSY = re.compile(r"Device or resource busy|EBUSY")
 _NOT_THERE = re.compile(r"No such file or directory|ENOENT|os error 2\b")
 _NO_ACCESS = re.compile(r"[Pp]ermission denied|EACCES")
 _REFUSED = re.compile(r"Permission denied|EACCES|Operation not permitted|EPERM")
+_COPIED = re.compile(r"special file|mknod")
+"""What hides a file is a device, and copying one is refused."""
 _QUOTED_PATH = re.compile(r"['\"‘`](/[^'\"’`]{1,1000})['\"’`]")
 _QUOTED_NAME = re.compile(r"['\"‘`]([^'\"’`/][^'\"’`]{0,1000})['\"’`]")
 _BARE_PATH = re.compile(r"(?:^|[\s=(])(/[^\s:,;'\"()]{1,1000})")
@@ -91,7 +93,7 @@ def explain(exit_code: int, stderr_text: str, profile: Profile, own: tuple[str, 
     text = stderr_text[-_MOST_TEXT:]
     if exit_code == 0:
         found = _files(text, profile, own) if _changes_nothing(profile) else None
-        return found if found is not None and found.kind == "write" else None
+        return found if found is not None and found.kind in ("write", "unkept") else None
     found = _files(text, profile, own) or _network(text, profile) or _bounds(exit_code, text, profile)
     return found or _unseen(text, profile, own)
 
@@ -115,9 +117,14 @@ def hidden_met(text: str, profile: Profile) -> list[Denial]:
             continue
         for name in _names_in(line, refused.start()):
             whole = os.path.normpath(os.path.join(profile.folder, name))  # noqa: PTH118 - text
+            if whole not in places:
+                whole = os.path.realpath(whole)
             ending = f"/{os.path.normpath(name).removeprefix('../')}"  # the command may have gone elsewhere
+            if copied := _COPIED.search(line):  # what it names is the copy, of which only the end is known
+                ending = f"/{name.rpartition('/')[2]}"
             met = [one for one in (whole, *map(str, PurePath(whole).parents)) if one in places]
-            met += [one for one in by_name.get(ending.rpartition("/")[2], ())[:_MOST_ALIKE] if one.endswith(ending)]
+            alike = by_name.get(ending.rpartition("/")[2], ())[:_MOST_ALIKE]
+            met += [one for one in alike if one.endswith(ending) and (not copied or os.path.lexists(one))]
             for place in met:
                 found[str(places[place])] = _is_hidden(str(places[place]), place, roots)
     return list(found.values())
@@ -147,7 +154,7 @@ def _files(text: str, profile: Profile, own: tuple[str, ...]) -> Denial | None:
             if path is None and names and _changes_nothing(profile) and _NO_ACCESS.search(line):
                 path = f"{here}/{names[0]}"  # nobody is refused to read what is not there
             if path is None and pattern is _WRITE:
-                return _read_only("", "a file") if _is_read_only(str(profile.folder)) else _write("", "")
+                return _read_only("", "a file") if _is_read_only(str(profile.folder)) else _outside("", profile)
             if path is None:
                 continue
             reads = _READS.search(line) is not None
@@ -208,7 +215,7 @@ def _about(path: str, profile: Profile, own: tuple[str, ...], *, certain: bool, 
             "Do without it, or ask the user to make this change.",
         )
     if certain:
-        return _write(path, whole)
+        return _outside(whole, profile)
     if any(is_within(whole, one) for one in shown_by(profile)[0].hidden):
         return Denial(
             "read",
@@ -275,11 +282,13 @@ def _is_read_only(whole: str) -> bool:
     return False
 
 
-def _write(path: str, whole: str) -> Denial:
+def _outside(whole: str, profile: Profile) -> Denial:
+    """Writing a place that no box lets a command write; one that isn't known may lie in a workspace without layers."""
     what = f"`{whole}`" if whole else "a place outside the workspace"
+    approval_helps = not whole and _changes_nothing(profile)
     return Denial(
-        "write",
-        path,
+        "write" if approval_helps else "unkept",
+        whole,
         f"The sandbox kept the command from writing {what}: only the workspace and `/tmp` are writable.",
         "Write inside the workspace or below `/tmp`, or ask the user to add the folder to `writable` of `[sandbox]` "
         "in their settings.",

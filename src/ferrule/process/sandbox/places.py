@@ -57,6 +57,21 @@ SECRETS_OF_HOME = (
     ".claude", ".codex", ".config/anthropic", ".config/openai", ".pub-cache/credentials.json", ".julia/servers",
     ".config/dart/pub-credentials.json", ".cache/huggingface/token", ".ivy2/.credentials", ".sbt/.credentials",
     ".bundle/config", ".composer/auth.json", ".config/composer/auth.json", ".config/pypoetry/auth.toml",
+    # Agents, clouds and services
+    ".gemini", ".qwen", ".copilot", ".config/github-copilot", ".local/share/opencode/auth.json", ".huggingface",
+    ".kaggle", ".config/goose", ".config/containers/auth.json", ".config/doctl", ".config/glab-cli", ".config/netlify",
+    ".config/heroku", ".local/share/com.vercel.cli", ".wrangler", ".config/.wrangler", ".fly", ".oci", ".aliyun",
+    ".pulumi/credentials.json", ".supabase", ".snowsql", ".snowflake", ".databrickscfg", ".dbt/profiles.yml", ".s3cfg",
+    ".boto", ".config/rclone", ".config/sops", ".minikube", ".tsh", ".config/solana", ".electrum", ".bitcoin",
+    ".ethereum",
+    # Mail, chat, browsers and the desktop
+    ".authinfo", ".authinfo.gpg", ".msmtprc", ".mbsyncrc", ".offlineimaprc", ".fetchmailrc", ".thunderbird", ".irssi",
+    ".weechat", ".config/Slack", ".config/Signal", ".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi",
+    ".config/Code/User/globalStorage", ".config/Cursor/User/globalStorage", ".local/share/kwalletd", ".smbcredentials",
+    ".Xauthority", ".ICEauthority",
+    # What was typed
+    ".psql_history", ".mysql_history", ".sqlite_history", ".rediscli_history", ".dbshell", ".histfile", ".ash_history",
+    ".local/share/fish/fish_history", ".lesshst", ".viminfo", ".ipython/profile_default/history.sqlite",
 )  # fmt: skip
 
 

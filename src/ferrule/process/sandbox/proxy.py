@@ -373,16 +373,19 @@ def network(hosts: Sequence[str], command: Sequence[str]) -> Generator[Way]:
         try:
             python = os.path.realpath(sys.executable)
             start = (python, "-I", "-S", "-c", _source(), str(_PORT), f"{_INSIDE}/{_SOCKET}")
-            yield Way(folder, _INSIDE, _variables(), (*start, *command), proxy)
+            yield Way(folder, _INSIDE, _variables(hosts), (*start, *command), proxy)
         finally:
             proxy.close()
 
 
-def _variables() -> dict[str, str]:
-    """HTTP for everything: programs that cannot speak SOCKS fail on its mere mention."""
+def _variables(hosts: Sequence[str]) -> dict[str, str]:
+    """HTTP for everything: programs that cannot speak SOCKS fail on its mere mention. This machine's own names mean the
+    inside of the sandbox, unless one is allowed: only the proxy leads to the machine.
+    """
     address = f"http://127.0.0.1:{_PORT}"
-    here = "localhost,127.0.0.1,::1"
-    variables = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), address) | {"no_proxy": here}
+    allowed = {_split(pattern.strip())[0] for pattern in hosts}
+    inside = ",".join(name for name in ("localhost", "127.0.0.1", "::1") if name not in allowed)
+    variables = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), address) | {"no_proxy": inside}
     return variables | {name.upper(): value for name, value in variables.items()}
 
 
