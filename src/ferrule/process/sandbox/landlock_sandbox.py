@@ -156,9 +156,11 @@ class LandlockSandbox:
                             "files, and reading it needs approval or is denied by a rule.",
                             shown=shown,
                         ),
-                        phrase(
+                        advice(
                             "Ask the user to install bubblewrap, or, if no rule denies it, to let commands read the "
                             "file with the rule `Read({shown})`.",
+                            "Install bubblewrap, or, if no rule denies it, let commands read the file with the rule "
+                            "`Read({shown})`.",
                             shown=shown,
                         ),
                     )

@@ -110,7 +110,11 @@ def _at_path(accounts: Accounts, given: str, session: Session, *, write: bool) -
     if write:
         raise forbidden(
             phrase("`{place}` is read-only here, because it is not in the settings.", place=place),
-            phrase('Ask the user to add it: `[databases.NAME]` with `url = "sqlite:///{place}"`.', place=place),
+            advice(
+                'Ask the user to add it: `[databases.NAME]` with `url = "sqlite:///{place}"`.',
+                'Add it to your settings: `[databases.NAME]` with `url = "sqlite:///{place}"`.',
+                place=place,
+            ),
         )
     head = paths.read(place, 16)
     engine: EngineName | None = next((one for one, start, magic in _MAGIC if head.startswith(magic, start)), None)
