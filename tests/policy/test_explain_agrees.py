@@ -38,11 +38,10 @@ FLAGS = ({}, {"dangerous": True}, {"requires_permission": True})
 def made(kind: str, roles: tuple[str, ...], needs: tuple[str, ...], flags: dict[str, Any]) -> Tool[Any]:
     name = "_".join([kind, *roles, *needs, *flags])
 
-    @tool(name=name, kind=kind, roles=roles, needs=needs, description="Do something.", **flags)  # pyright: ignore[reportArgumentType]
     def act(text: str = "") -> str:
         return text
 
-    return act
+    return tool(act, name=name, kind=kind, roles=roles, needs=needs, description="Do something.", **flags)  # pyright: ignore[reportArgumentType]
 
 
 def odd(name: str, described: Any, kind: str = "write") -> Tool[Any]:

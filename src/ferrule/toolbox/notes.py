@@ -743,7 +743,7 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         for change in changes:
             written = vault.place(change.inner)
             files.paths.require_writable(written, written.name)
-            if files.paths.kept.asks_to_write(written.path, vault.folder.path):
+            if files.paths.kept.why_left_alone(written.path, vault.folder.path):
                 raise forbidden(
                     phrase(
                         "`{written}` links to the note, and changing it needs approval of its own.", written=written
