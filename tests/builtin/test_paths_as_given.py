@@ -37,7 +37,7 @@ def test_a_path_is_shown_as_it_was_given(
     place = start.replace("WORKSPACE", str(workspace))
     arguments = {name: value.replace("PLACE/", f"{place}/" if place else "") for name, value in given.items()}
     named = next(value for value in arguments.values() if "docs" in value)
-    runtime = Runtime(builtin_tools(), session=Session(workspace=workspace), policy=SaysYes())
+    runtime = Runtime(builtin_tools(family="all"), session=Session(workspace=workspace), policy=SaysYes())
     result = runtime.run_sync(tool, arguments)
     assert result.success, result.llm_content
     assert result.data[key] == named
@@ -45,5 +45,5 @@ def test_a_path_is_shown_as_it_was_given(
 
 @pytest.mark.parametrize("given", ["./nowhere.txt", "docs/../nowhere.txt", "nowhere.txt"])
 def test_an_error_names_it_as_well(tmp_path: Path, given: str) -> None:
-    runtime = Runtime(builtin_tools(), session=Session(workspace=tmp_path))
+    runtime = Runtime(builtin_tools(family="all"), session=Session(workspace=tmp_path))
     assert runtime.run_sync("Read", {"file_path": given}).display_content == f"There is no file at `{given}`."

@@ -260,12 +260,10 @@ async def test_a_question_about_the_time_is_answered_by_the_tool() -> None:
     assert (await Agent(model, tools).answer("What time is it?")).text.startswith("It is 2")
 
 
-@pytest.mark.xfail(strict=True, reason="`builtin_tools` has no families yet")
 def test_the_seven_tools_are_a_family_of_their_own() -> None:
     assert {one.name for one in builtin_tools(family="assistant")} == SEVEN  # type: ignore[call-arg]
 
 
-@pytest.mark.xfail(strict=True, reason="`assistant.tools` takes names and no families")
 def test_the_assistant_can_be_given_the_seven(ferrule: Command) -> None:
     """T3: and then it has no others, so that each thing has one name."""
     (ferrule.workspace / "a.txt").write_text("x")
@@ -340,7 +338,6 @@ def test_two_stars_reach_every_folder(desk: Desk) -> None:
     assert (found["pattern"], found["count"]) == ("**/*.ts", 3)
 
 
-@pytest.mark.xfail(strict=True, reason="a command that exits with a non-zero code is still a success")
 async def test_a_command_that_fails_is_a_failed_call(desk: Desk) -> None:
     """T9: the result says so to programs, and has all that the command wrote."""
     async with desk.runtime:
@@ -354,7 +351,6 @@ async def test_a_command_that_fails_is_a_failed_call(desk: Desk) -> None:
     assert "bad" in result.llm_content
 
 
-@pytest.mark.xfail(strict=True, reason="`ferrule call` exits with 0 whatever the command's code was")
 def test_call_exits_non_zero_where_the_command_failed(ferrule: Command) -> None:
     assert ferrule("call", "executeCommand", '{"command": "false"}').code != 0
 
@@ -477,7 +473,6 @@ tools = [{
 """
 
 
-@pytest.mark.xfail(strict=True, reason="a plugin of schemas and handlers is not accepted")
 async def test_a_plugin_is_written_as_schemas_and_handlers(tmp_path: Path) -> None:
     """R7: the form of the description, with a name, a version, tools, initialize and cleanup."""
     file = tmp_path / "echoes.py"
@@ -487,7 +482,6 @@ async def test_a_plugin_is_written_as_schemas_and_handlers(tmp_path: Path) -> No
     assert result.data == {"calls": ["initialize"], "text": "hi"}
 
 
-@pytest.mark.xfail(strict=True, reason="there is no `load_plugin` yet")
 def test_a_plugin_is_loaded_from_a_path(tmp_path: Path) -> None:
     from ferrule.tools import load_plugin  # type: ignore[attr-defined]
 
@@ -538,7 +532,6 @@ def test_the_good_schema_has_no_findings() -> None:
     assert lint_tool(good) == []
 
 
-@pytest.mark.xfail(strict=True, reason="the linter accepts a vague name and a description of two characters")
 def test_the_bad_schema_is_found_in_every_part() -> None:
     """T11: the name says too little, the description says nothing more, and the parameter is one letter."""
     schema = {"type": "object", "properties": {"p": {"type": "string"}}}
@@ -548,7 +541,6 @@ def test_the_bad_schema_is_found_in_every_part() -> None:
     assert any(one.where == "description" and one.rule in ("F011", "F012") for one in lint_tool(bad))
 
 
-@pytest.mark.xfail(strict=True, reason="a user reads what was written for a model")
 def test_a_user_who_misspells_a_tool_is_not_spoken_to_as_a_model(ferrule: Command) -> None:
     """P2: someone at a shell was given no tools."""
     said = ferrule("call", "noSuchTool").err
@@ -556,7 +548,6 @@ def test_a_user_who_misspells_a_tool_is_not_spoken_to_as_a_model(ferrule: Comman
     assert "you were given" not in said
 
 
-@pytest.mark.xfail(strict=True, reason="a command that failed has the mark of one that succeeded")
 @pytest.mark.parametrize("name", ["Bash", "executeCommand"])
 def test_a_command_that_failed_is_shown_as_failed(name: str, ferrule: Command) -> None:
     """M2: in `ferrule run`."""
@@ -567,7 +558,6 @@ def test_a_command_that_failed_is_shown_as_failed(name: str, ferrule: Command) -
     assert "✓" not in said
 
 
-@pytest.mark.xfail(strict=True, reason="a database file has to be in the settings")
 def test_a_database_file_of_the_workspace_is_queried_by_its_path(ferrule: Command) -> None:
     with closing(sqlite3.connect(ferrule.workspace / "shop.db")) as database:
         database.execute("create table orders(total)")
@@ -577,7 +567,6 @@ def test_a_database_file_of_the_workspace_is_queried_by_its_path(ferrule: Comman
     assert (done.code, "42" in done.out) == (0, True)
 
 
-@pytest.mark.xfail(strict=True, reason="a runtime has no language")
 def test_the_users_line_is_in_their_language(desk: Desk) -> None:
     desk.put("a.txt", "one\n")
     runtime = Runtime(builtin_tools(), session=desk.session, language="zh")  # type: ignore[call-arg]

@@ -149,7 +149,6 @@ BEHAVIOURS = [
 ]  # fmt: skip
 
 
-@pytest.mark.xfail(strict=True, reason="`requires_permission` is false for tools that ask because of their kind")
 def test_tools_that_ask_say_so() -> None:
     """T2: the flag is true exactly for the tools that ask."""
     flags = {one.name: one.requires_permission for one in builtin_tools()}

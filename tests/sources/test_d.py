@@ -385,7 +385,6 @@ def repeat_text(text: str, times: int = 1) -> str:
     return text * times
 
 
-@pytest.mark.xfail(strict=True, reason="repairing cannot be switched off")
 def test_a_number_for_text_can_be_refused() -> None:
     """P2: `repair=False` for a tool and for a runtime."""
     strict: Any = tool(repeat_text.function, repair=False)  # type: ignore[call-overload]
@@ -401,7 +400,6 @@ class SearchParams(BaseModel):
     most: int = Field(default=10, ge=1)
 
 
-@pytest.mark.xfail(strict=True, reason="`tool` takes no schema")
 async def test_a_factory_takes_a_schema_and_a_function() -> None:
     """T4: the parameters are one value for the function, and one level for the model."""
 
@@ -437,13 +435,11 @@ def test_a_validation_error_lists_every_field() -> None:
     assert all(one["message"] in result.llm_content for one in problems)
 
 
-@pytest.mark.xfail(strict=True, reason="the user's line only counts the problems")
 def test_the_users_line_names_the_first_problem() -> None:
     result = Runtime([repeat_text]).run_sync("repeat_text", {"text": ["a"], "times": "many"})
     assert "text" in result.display_content.replace("repeat_text", "")
 
 
-@pytest.mark.xfail(strict=True, reason="examples are not sent")
 def test_examples_reach_the_model() -> None:
     """T1: in the provider's own field where it has one, and else below the notes."""
     examples = (Example("repeat a word", {"text": "ha", "times": 3}),)
@@ -463,7 +459,6 @@ def test_an_empty_path_is_a_validation_error(desk: Desk) -> None:
         assert result.error.kind is ErrorKind.VALIDATION
 
 
-@pytest.mark.xfail(strict=True, reason="the built-in tools have no titles")
 def test_each_tool_has_a_title() -> None:
     titles = {name: BY_NAME[name].display_name for name in SIX}
     assert titles == {
@@ -477,7 +472,6 @@ def test_paths_may_be_relative(desk: Desk) -> None:
     assert desk.read("sub/a.txt").data["content"] == desk.read(str(file)).data["content"]
 
 
-@pytest.mark.xfail(strict=True, reason="a directory is an execution error")
 def test_a_directory_is_a_validation_error(desk: Desk) -> None:
     (desk.workspace / "src").mkdir()
     for result in (desk.read("src"), desk.edit("src", "a", "b")):
@@ -490,7 +484,6 @@ def test_a_final_newline_is_no_line(desk: Desk) -> None:
     assert [desk.read(name).metadata["total_lines"] for name in ("a.txt", "b.txt")] == [2, 2]
 
 
-@pytest.mark.xfail(strict=True, reason="the summary counts the lines and does not say which")
 def test_the_users_line_has_the_range(desk: Desk) -> None:
     desk.put("a.txt", "x\n" * 400)
     said = desk.read("a.txt", offset=100, limit=50).display_content
@@ -508,7 +501,6 @@ def test_metadata_of_read(desk: Desk) -> None:
     assert desk.read("b.txt").metadata["lines_read"] == 2000
 
 
-@pytest.mark.xfail(strict=True, reason="an absolute path is shown as a relative one")
 def test_a_path_is_shown_as_it_was_given(desk: Desk) -> None:
     file = desk.put("a.txt", "one\n")
     assert desk.read(str(file)).metadata["file_path"] == str(file)
@@ -532,7 +524,6 @@ def test_equal_texts_and_a_missing_file_are_told_apart(desk: Desk) -> None:
     assert refused(desk.edit("a.txt", "one", "one"), "identical").error.kind is ErrorKind.VALIDATION  # type: ignore[union-attr]
 
 
-@pytest.mark.xfail(strict=True, reason="a text that is not there is a not_found_error")
 def test_a_text_that_is_not_there_is_a_validation_error(desk: Desk) -> None:
     desk.seen("a.txt", "one\n")
     result = desk.edit("a.txt", "nowhere to be seen", "x")
@@ -540,7 +531,6 @@ def test_a_text_that_is_not_there_is_a_validation_error(desk: Desk) -> None:
     assert result.error.kind is ErrorKind.VALIDATION
 
 
-@pytest.mark.xfail(strict=True, reason="several matches are an execution error")
 def test_several_matches_are_a_validation_error(desk: Desk) -> None:
     desk.seen("a.txt", "one\none\n")
     result = refused(desk.edit("a.txt", "one", "x"), "several")
@@ -596,7 +586,6 @@ def test_patterns_of_searches(desk: Desk) -> None:
     assert sorted(run(desk, "Glob", pattern="**/test/*.ts").data["files"]) == ["src/test/a.ts", "test/b.ts"]
 
 
-@pytest.mark.xfail(strict=True, reason="a pattern with a slash starts at the searched folder")
 def test_a_pattern_with_a_slash_fits_at_any_depth(desk: Desk) -> None:
     desk.put("src/core/a.ts", "x")
     desk.put("src/b.ts", "x")
@@ -626,7 +615,6 @@ def test_metadata_of_searches(desk: Desk) -> None:
         assert found == {"pattern": pattern, "path": "src", "count": 1}
 
 
-@pytest.mark.xfail(strict=True, reason="the metadata of Glob has no `cwd`")
 def test_metadata_of_glob_has_the_folder(desk: Desk) -> None:
     desk.put("src/a.txt", "x\n")
     assert run(desk, "Glob", pattern="*.txt", path="src").metadata["cwd"].endswith("src")
@@ -648,7 +636,6 @@ def test_a_pattern_is_never_a_command(desk: Desk) -> None:
     assert desk.names() == ["a.txt"]
 
 
-@pytest.mark.xfail(strict=True, reason="a result has neither the command nor its description")
 async def test_a_result_says_which_command_it_was_and_what_for(desk: Desk) -> None:
     async with desk.runtime:
         result = await desk.runtime.run("Bash", {"command": "true", "description": "Check the weather"})
@@ -664,7 +651,6 @@ async def test_a_command_runs_in_a_working_directory(desk: Desk) -> None:
     assert (result.metadata["exit_code"], result.metadata["working_directory"]) == (0, f"{desk.workspace}/src")
 
 
-@pytest.mark.xfail(strict=True, reason="`concurrency_safe` is true, although its calls take turns")
 def test_bash_says_that_it_runs_alone() -> None:
     assert {name: BY_NAME[name].concurrency_safe for name in ("Read", "Bash")} == {"Read": True, "Bash": False}
 
@@ -721,7 +707,6 @@ async def test_a_command_that_takes_too_long_is_a_timeout_error(desk: Desk) -> N
     assert "0.3 s" in result.llm_content
 
 
-@pytest.mark.xfail(strict=True, reason="a command that exits with a non-zero code is still a success")
 async def test_a_failing_command_is_an_execution_error(desk: Desk) -> None:
     async with desk.runtime:
         result = await desk.runtime.run("Bash", {"command": "echo out; echo bad >&2; (exit 3)"})
@@ -766,7 +751,6 @@ def test_declarations_by_mode() -> None:
         assert [one["function"]["name"] for one in definitions] == names
 
 
-@pytest.mark.xfail(strict=True, reason="events have names and no tools")
 def test_an_event_carries_the_tool() -> None:
     heard: list[Any] = []
     registry = Registry()
@@ -778,19 +762,16 @@ def test_an_event_carries_the_tool() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.xfail(strict=True, reason="`raw_tool` takes a JSON Schema only")
 def test_a_raw_tool_takes_a_schema_of_either_kind() -> None:
     search: Any = raw_tool("search_notes", SearchParams, lambda params: params.query)  # type: ignore[arg-type]
     assert Runtime([search]).run_sync("search_notes", {"query": "x"}).data == "x"
 
 
-@pytest.mark.xfail(strict=True, reason="`ferrule tools NAME` leaves examples out")
 def test_examples_are_shown_to_users(ferrule: Command) -> None:
     (example,) = BY_NAME["Edit"].description.examples
     assert example.description in ferrule("tools", "Edit").out
 
 
-@pytest.mark.xfail(strict=True, reason="`builtin_tools` gives both families")
 def test_the_list_has_no_tool_twice_under_two_names() -> None:
     """T3: the standard names, and of the assistant's those that have no twin."""
     names = {one.name for one in builtin_tools()}

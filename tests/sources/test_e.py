@@ -432,7 +432,6 @@ def test_the_metrics_have_their_names() -> None:
         assert line in page
 
 
-@pytest.mark.xfail(strict=True, reason="the tools of a closed server stay in the registry")
 async def test_a_server_that_is_closed_takes_its_tools_along() -> None:
     """R5, R8: and those who listen to the registry hear of it."""
     server = {"command": sys.executable, "args": ["-I", str(PLAIN), "good", os.devnull]}

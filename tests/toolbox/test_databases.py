@@ -333,7 +333,7 @@ Suggestion: Use a path inside the workspace; relative paths start at its top.\
 def test_the_rules_for_a_file_hold_for_it_as_a_database(tmp_path: Path, shop: Path) -> None:
     shutil.copy(shop, tmp_path / "shop.db")
     closed = DatabaseDesk(tmp_path, {}, deny=["Read(shop.db)"])
-    assert "`shop.db` is not read" in closed.refused("SELECT 1", "./shop.db")
+    assert "`./shop.db` is not read" in closed.refused("SELECT 1", "./shop.db")
     named = DatabaseDesk(tmp_path, {}, deny=["QueryDatabase(shop.db)"])
     assert "was not run" in named.refused("SELECT 1", "./shop.db")
 

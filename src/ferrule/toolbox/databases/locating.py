@@ -123,7 +123,7 @@ def _at_path(accounts: Accounts, given: str, session: Session, *, write: bool) -
             phrase("`{place}` is neither a SQLite nor a DuckDB file.", place=place),
             phrase("CSV and Parquet files are in the database `files`.") if FILES in accounts.databases else None,
         )
-    return Target(str(place), engine, DatabaseAccount(f"{engine}:///{place}"), place.path)
+    return Target(place.name, engine, DatabaseAccount(f"{engine}:///{place.name}"), place.path)
 
 
 def _file_of(given: str, session: Session, *, write: bool) -> Path:
