@@ -377,4 +377,4 @@ def test_its_metadata_has_the_start_of_the_old_text(desk: Desk) -> None:
     """T9."""
     desk.seen("f.py", CODE)
     preview = desk.edit("f.py", CODE.partition("\n\n")[0], "pass").metadata["old_string_preview"]
-    assert (len(preview), preview[:16], preview[-1]) == (50, "def greet(name):", "…")
+    assert (len(preview), preview[:16], preview[-1]) == (51, "def greet(name):", "…")

@@ -21,7 +21,7 @@ from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts.diff import line_count
 from ferrule.workspace.texts.text import Text, encode_new
 
-_PREVIEW = 50
+_PREVIEW = 51  # 50 characters and a mark
 
 # What a call would do to a file, as a diff, before it is approved. Nothing is written.
 
