@@ -550,9 +550,11 @@ def _invalid(tool: Tool[Any], problems: list[Problem], more: int = 0) -> Stopped
     except DefinitionError as error:
         return _defined_wrongly(tool, error)
     listed: list[dict[str, str]] = []
-    total, unknown = len(problems) + more, count()
+    total, shown = len(problems) + more, problems
     lines: list[str] = [_head(tool.name, total)]
-    shown = [one for one in problems if one.code != "unknown" or next(unknown) < _SHOWN_UNKNOWN][:_SHOWN_PROBLEMS]
+    if total > _SHOWN_UNKNOWN:
+        unknown = count()
+        shown = [one for one in problems if one.code != "unknown" or next(unknown) < _SHOWN_UNKNOWN][:_SHOWN_PROBLEMS]
     for problem in shown:
         one = listed_problem(problem)
         listed.append(one)
@@ -566,9 +568,9 @@ def _invalid(tool: Tool[Any], problems: list[Problem], more: int = 0) -> Stopped
         if total > len(shown):
             lines.append(phrase("- and {count} more", count=f"{total - len(shown):,}"))
         message = joined("\n", lines)
-        first = phrase("`{path}`: {message}", path=listed[0]["path"], message=listed[0]["message"])
-        others = phrase("and {count} more", count=f"{total - 1:,}") if total > 1 else ""
-        display = joined("; ", [first, others])
+        display = phrase("`{path}`: {message}", path=listed[0]["path"], message=listed[0]["message"])
+        if total > 1:
+            display = joined("; ", [display, _others(total - 1)])
     return StoppedError(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
@@ -593,6 +595,11 @@ def _head(name: str, number: int) -> Phrase:
     if number == 1:
         return phrase("The arguments of `{name}` have 1 problem:", name=name)
     return phrase("The arguments of `{name}` have {count} problems:", name=name, count=f"{number:,}")
+
+
+@lru_cache(maxsize=256)
+def _others(number: int) -> Phrase:
+    return phrase("and {count} more", count=f"{number:,}")
 
 
 @lru_cache(maxsize=256)
