@@ -105,9 +105,11 @@ ok? \n\
 async def test_bad_cases(tmp_path: Path) -> None:
     async with shell_desk(tmp_path) as desk:
         assert await desk.bash("echo (") == snapshot("""\
+Error (execution_error): The command ended with exit code 2.
+
+[stderr]
 bash: line 1: syntax error near unexpected token `newline'
-bash: line 1: `echo ('
-[Exit code 2.]\
+bash: line 1: `echo ('\
 """)
         assert await desk.bash("pwd", working_directory="nope") == snapshot("""\
 Error (not_found_error): There is no folder `nope`.
@@ -132,12 +134,15 @@ until then\
 [Read on with BashOutput, end it with KillShell.]\
 """)
         assert await desk.bash("touch /etc/x") == snapshot("""\
+Error (execution_error): The command ended with exit code 1.
+
+[stderr]
 touch: cannot touch '/etc/x': Read-only file system
-[Exit code 1.]
 [The sandbox kept the command from writing `/etc/x`: only the workspace and `/tmp` are writable. Write inside the workspace or below `/tmp`, or ask the user to add the folder to `writable` of `[sandbox]` in their settings.]\
 """)
         assert await desk.bash("curl -s https://example.org") == snapshot("""\
-[Exit code 6.]
+Error (execution_error): The command ended with exit code 6, and wrote nothing.
+
 [The sandbox kept the command from reaching `example.org`: it has no network. Do without the network, or ask the user to allow `example.org` in `hosts` of `[sandbox]` in their settings.]\
 """)
         assert await desk.bash("a\0b") == snapshot("""\

@@ -50,9 +50,10 @@ age? \n\
 [It waits for input after `age? `. Answer with BashInput.]\
 """)
         assert await desk.words("BashInput", text="7\n") == snapshot("""\
+Error (execution_error): The command ended with exit code 3.
+
 7
 Bob is 7
-[Exit code 3.]
 [It ended its own shell. The shell's folder and variables are as before this command.]\
 """)
 

@@ -416,6 +416,6 @@ def test_on_a_read_only_workspace_bash_says_so_and_blames_no_guard(ferrule: Comm
             timeout=120,
             check=False,
         )
-        assert "the workspace is on a read-only file system" in done.stdout, done.stdout + done.stderr
-        assert "guarded" not in done.stdout
-        assert "outside the workspace" not in done.stdout
+        assert "the workspace is on a read-only file system" in done.stderr, done.stdout
+        assert "guarded" not in done.stderr
+        assert "outside the workspace" not in done.stderr

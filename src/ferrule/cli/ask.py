@@ -116,6 +116,9 @@ class TerminalAsker:
             typed = ""
         except KeyboardInterrupt:
             click.echo(err=True)
+            if (task := asyncio.current_task()) is not None:
+                task.cancel()
+            await asyncio.sleep(0)  # raises CancelledError
             raise asyncio.CancelledError from None
         finally:
             signal.signal(signal.SIGINT, before)
