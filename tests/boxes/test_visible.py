@@ -219,7 +219,7 @@ async def test_secrets_in_toolchains_of_the_home_are_hidden(around: Path, sandbo
             seen = await at.bash(f"{program} {secret} {home}/.local/share/uv/credentials/one.toml")
             assert "s3cret" not in str(seen.data), program
         beside = await at.bash(f"cat {home}/.local/share/uv/tools")
-    assert beside.data["stdout"] == "shown\n"
+    assert beside.data["stdout"] == "shown\n", beside.llm_content
 
 
 @pytest.mark.parametrize("count", [1, MOST_COVERED + 1])
