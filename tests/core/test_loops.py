@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -185,3 +187,24 @@ async def test_what_is_posted_just_as_the_wait_ends_is_called_exactly_once() -> 
                 await asyncio.sleep(0.0001)
     thread.join()
     assert called == list(range(400))
+
+
+SIGNALLED = """
+import asyncio, signal, time
+from ferrule.core.loops import LoopInbox
+
+loop = asyncio.new_event_loop()
+inbox = LoopInbox(loop)
+signal.signal(signal.SIGALRM, lambda *_: time.sleep(0.02))
+for _ in range(20):
+    signal.setitimer(signal.ITIMER_REAL, 0.005)
+    inbox.wait(0.01)
+loop.close()
+print("ended")
+"""
+
+
+def test_a_wait_ends_although_a_signal_is_handled_beyond_its_time() -> None:
+    """P11: or a Ctrl-C in the first moment of a sync tool would never be heard."""
+    done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "ended\n", done.stderr

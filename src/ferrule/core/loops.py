@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -288,7 +288,8 @@ class LoopInbox:
         self._posted: deque[tuple[Callable[..., object], Any]] = deque()
         self._woken = False
         self._waits = False
-        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._bell = Lock()  # no SimpleQueue: a wait for one that a signal interrupts after its time never ends
+        self._bell.acquire()
 
     def post(self, then: Callable[[T], object], given: T, *, wake: bool = True) -> None:
         """Call `then(given)` in the loop, in the order posted. Safe from any thread.
@@ -305,7 +306,8 @@ class LoopInbox:
             return
         self._woken = True
         if self._waits:
-            self._bell.put(None)
+            with suppress(RuntimeError):  # it rings already
+                self._bell.release()
         else:
             with suppress(RuntimeError):  # the loop is closed
                 self.loop.call_soon_threadsafe(self._deliver)
@@ -314,9 +316,7 @@ class LoopInbox:
         """Block the loop's own thread until something is posted, and run it: quicker than a turn of the loop."""
         self._waits = True
         try:
-            self._bell.get(timeout=seconds)
-        except Empty:
-            pass
+            self._bell.acquire(timeout=seconds)
         finally:
             self._waits = False  # before `_deliver`: from now on the loop must be woken
             self._deliver()
