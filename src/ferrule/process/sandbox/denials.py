@@ -152,7 +152,7 @@ def _files(text: str, profile: Profile, own: tuple[str, ...]) -> Denial | None:
                     path = whole
                     break
             if path is None and names and _changes_nothing(profile) and _NO_ACCESS.search(line):
-                path = f"{here}/{names[0]}"  # nobody is refused to read what is not there
+                path = f"{here}/{names[0]}"  # a file that is not there is missing, not refused
             if path is None and pattern is _WRITE:
                 return _read_only("", "a file") if _is_read_only(str(profile.folder)) else _outside("", profile)
             if path is None:

@@ -122,7 +122,7 @@ class _ChangedRepository:
                 found[name] = b""
         old, new = state_of(before), state_of(found)
         self._refs_after = new.refs
-        # Whoever gives an operation up moves no branch.
+        # Giving an operation up moves no branch.
         if any(new.refs.get(name, one) != one for name, one in old.refs.items() if name.startswith("refs/heads/")):
             self.over = {one.path for name, one in self._changes.items() if one.after is None and is_passing(name)}
         lost = self._lost_objects()
