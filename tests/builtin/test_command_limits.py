@@ -26,7 +26,7 @@ from ferrule.process.sandbox.limits import default_bounds
 MB = 10**6
 TAKES = "import time; x = b'x' * 400_000_000; time.sleep(0.2); print(len(x))"
 TAKES_MEMORY = f'/usr/bin/python3 -c "{TAKES}"'
-FORKS = "sh -c 'for i in $(seq 100); do sleep 1 & done; wait'; false"  # bash itself would try again for seconds
+FORKS = "sh -c 'for i in $(seq 100); do sleep 9 & done; wait'; false"  # bash itself would try again for seconds
 WAYS: dict[str, dict[str, Any]] = {"look": {}, "work": {"policy": RulePolicy(mode="bypass")}}
 
 

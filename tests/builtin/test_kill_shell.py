@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 from tests.builtin.shell_desk import shell_desk
-from tests.process.shell.shell_room import alive, new_mark
+from tests.process.shell.shell_room import alive, becomes, new_mark
 
 from ferrule.builtin.background import kill_shell
 from ferrule.core.lint import lint_tool
@@ -33,6 +33,7 @@ async def test_it_ends_all_that_the_command_started_and_nothing_else(tmp_path: P
         mark, other = new_mark(), new_mark()
         await desk.bash(f"setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}", run_in_background=True)
         await desk.bash(f"sleep {other}", run_in_background=True)
+        assert becomes(lambda: len(alive(mark)) > 1 and alive(other))  # they start while the calls return
         assert await desk.words("KillShell", shell_id="bash_1") == snapshot(
             "Stopped `bash_1` and everything it had started."
         )

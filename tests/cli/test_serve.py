@@ -131,10 +131,10 @@ def test_whoever_stops_reading_the_log_holds_nobody_up(monkeypatch: pytest.Monke
         lines = LogWriter()
         for number in range(3_000):
             lines.write(f"{number} {'x' * 200}")
+        lines.write("the end")  # among the lost
         assert lines.close() is False
         with ThreadPoolExecutor(1) as pool:
             read = pool.submit(reader.read)
-            lines.write("the end")
             monkeypatch.setattr("ferrule.cli.serve._CLOSE_SECONDS", 60.0)
             assert lines.close() is True
             full.close()

@@ -102,7 +102,7 @@ def test_another_workspace_sees_nothing_of_them(ferrule: Command) -> None:
 def test_what_a_killed_program_left_is_neither_shown_nor_kept(ferrule: Command) -> None:
     mark = new_mark()
     with agent(ferrule, f"echo ready; sleep {mark}") as program:
-        assert alive(mark)
+        assert becomes(lambda: alive(mark))
         os.kill(program.pid, signal.SIGKILL)
         program.wait(30)
         assert ferrule("shells", "--json").json == []

@@ -432,18 +432,24 @@ def test_it_has_its_limits(place: Place) -> None:
         assert in_place(place, work) == ["99", "2048", str(300 << 10), "0"]
 
 
-def test_what_is_covered_stays_so_when_it_is_replaced_outside(room: Path) -> None:
-    """As the file of passwords is by every new one: boxes start from a view in which it was covered before."""
+@pytest.mark.parametrize("others", [0, 50])
+def test_what_is_covered_stays_so_when_it_is_replaced_outside(room: Path, others: int) -> None:
+    """As the file of passwords is by every new one: boxes start from a view in which it was covered before. However
+    many are covered with it, the launcher lives on.
+    """
     sandbox = bubblewrap()
     needs(sandbox and os.geteuid() == 0, "bubblewrap (`bwrap` on PATH), as root")
     assert sandbox is not None
     place = Place(room / "box", 0, sandbox)
     file, folder = place.outside / "file", place.outside / "folder"
+    covered = (str(file), str(folder), "/nowhere", *(f"{place.outside}/{number}" for number in range(others)))
+    for path in covered[3:]:
+        Path(path).touch()
 
     class Covering:
         def prepare(self, *given: Any, **named: Any) -> Any:
             prepared = place.sandbox.prepare(*given, **named)
-            prepared.launch = replace(prepared.launch, covered=(str(file), str(folder), "/nowhere"))
+            prepared.launch = replace(prepared.launch, covered=covered)
             return prepared
 
     async def work() -> list[str]:
@@ -459,7 +465,7 @@ def test_what_is_covered_stays_so_when_it_is_replaced_outside(room: Path) -> Non
             script = f"cat {file} || ls {folder} || chmod 755 {folder} || cat {place.outside}/shown"
             started = await start(looking, script, readable=(place.outside,))
             said.append(await started.rest())
-            await started.box.ended
+            assert await started.box.ended == 0
             started.box.close()
         return said
 
