@@ -128,6 +128,7 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 
 _NAMESPACES = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox")
 _MOST_MOUNTS = 200
+_MANY_MOUNTS = ("/etc", "/sys/fs/cgroup")
 _SHELL = "/bin/sh"
 
 
@@ -218,6 +219,7 @@ class _Preparation:
                 self._outside.leave_out((through.inside,))
             environment |= through.environment
             command, proxy, forwarder = CommandLine(through.command), through.proxy, through.inside.encode()
+        first, covered = self._show_system()
         self._arguments.option("--remount-ro", "/")  # where nothing is mounted, there is nothing to be written
         self._filter_calls()
         info = self._memory("info", b"")
@@ -227,13 +229,6 @@ class _Preparation:
             named.option("--setenv", name, value)
         self._arguments.option("--args", self._memory("environment", named.stream())).option("--info-fd", info)
         self._arguments.option("--chdir", os.path.realpath(profile.folder)).option("--")
-        first = ProgramWords(*_NAMESPACES).add(_system(self._places, profile.bounds.temporary))
-        # The launcher covers these before bubblewrap starts, which takes longer for each; not where something that has
-        # to be shown lies in one.
-        inside = tuple(f"{path}/" for path in self._places.hidden)
-        covered = self._places.hidden if self.covers and not self._arguments.names(inside) else ()
-        for path in () if covered else self._hidden(self._places.system):
-            first.add(hide(path))
         is_root = os.geteuid() == 0
         counted = is_root or self.nests
         group = self._closing.enter_context(control_group(profile.bounds))
@@ -263,6 +258,23 @@ class _Preparation:
             starting=self._starting,
             forwarder=forwarder,
         )
+
+    def _show_system(self) -> tuple[ProgramWords, tuple[str, ...]]:
+        """What comes before all else, and what the launcher covers."""
+        places = self._places
+        # Bubblewrap reads the list of all mounts for each that it makes, so what brings many comes last.
+        last = tuple(path for path in _MANY_MOUNTS if path in places.system and not self._arguments.names(path))
+        first = ProgramWords(*_NAMESPACES).add(_system(places, self._profile.bounds.temporary, last))
+        for path in last:
+            self._arguments.option("--ro-bind", path, path)
+        # The launcher covers these before bubblewrap starts, which takes longer for each; not where something that has
+        # to be shown lies in one.
+        inside = tuple(f"{path}/" for path in places.hidden)
+        if self.covers and not self._arguments.names(inside):
+            return first, places.hidden
+        for path in self._hidden(places.system):
+            (self._arguments if any(is_within(path, one) for one in last) else first).add(hide(path))
+        return first, ()
 
     def _masked(self, hidden: list[str]) -> list[str]:
         """What is to be covered place by place; where that would be too much, layers cover the rest."""
@@ -453,10 +465,12 @@ def _processes_flag() -> str:
 
 
 @lru_cache(maxsize=8)
-def _system(places: Places, temporary: int) -> ProgramWords:
-    """What is the same for every command of this user."""
+def _system(places: Places, temporary: int, last: tuple[str, ...]) -> ProgramWords:
+    """What is the same for every command of this user, but for what comes `last`."""
     shown = ProgramWords()
     for path in places.system:
+        if path in last:
+            continue
         shown.option("--ro-bind", path, path)
     shown.option("--proc", "/proc").option("--dev", "/dev")
     if os.geteuid() == 0:  # the kernel's settings there are root's to write, with or without capabilities

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.process.arguments import ProgramWords
 from ferrule.process.sandbox.git_config import harmless
-from ferrule.process.sandbox.places import find_program, system_places
+from ferrule.process.sandbox.places import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -92,7 +92,8 @@ _person: list[tuple[object, tuple[GitSetting, ...]]] = []
 def _of_person(inside: tuple[str, ...]) -> tuple[GitSetting, ...]:
     """What git reads whatever the repository: in the system's files, the user's and the environment."""
     home = os.environ.get("HOME") or "/"
-    given = tuple(sorted(item for item in os.environ.items() if item[0].startswith(("GIT_CONFIG", "XDG_CONFIG_HOME"))))
+    names = sorted(name for name in os.environ if name.startswith(("GIT_CONFIG", "XDG_CONFIG_HOME")))
+    given = tuple((name, os.environ[name]) for name in names)
     above = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     files = {"/etc/gitconfig", f"{home}/.gitconfig", f"{above}/git/config", *(value for _, value in given)}
     if _person:
@@ -218,7 +219,7 @@ def led_to_from_home(home: str | None = None) -> set[str]:
     """Where the links lead that a home has in place of settings, as where those are kept in a repository: in the home,
     in the folders of settings there (`~/.ssh/config`), and in those of `~/.config`.
     """
-    home = home or system_places().home
+    home = home or os.path.realpath(os.environ.get("HOME") or "/")
     found: set[str] = set()
     waiting = [(home, ".", 1), (f"{home}/.config", "", 1)]
     while waiting:
