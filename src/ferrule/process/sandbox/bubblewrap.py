@@ -272,7 +272,7 @@ class _Preparation:
         inside = tuple(f"{path}/" for path in places.hidden)
         if self.covers and not self._arguments.names(inside):
             return first, places.hidden
-        for path in self._hidden(places.system):
+        for path in _hidden_in(places, places.system):
             (self._arguments if any(is_within(path, one) for one in last) else first).add(hide(path))
         return first, ()
 
@@ -363,13 +363,9 @@ class _Preparation:
             for tool in self._places.tools:
                 self._arguments.option("--ro-bind", tool, tool)
 
-    def _hidden(self, shown: Sequence[str]) -> list[str]:
-        """What of the machine is hidden in these places."""
-        return [path for path in self._places.hidden if any(is_within(path, one) for one in shown)]
-
     def _secrets(self) -> Sequence[str]:
         """Those of the home, where it is shown itself, and otherwise those in toolchains."""
-        return self._places.secrets if self._shows_home() else self._hidden(self._places.tools)
+        return self._places.secrets if self._shows_home() else _hidden_in(self._places, self._places.tools)
 
     def _shows_home(self) -> bool:
         return any(is_within(self._places.home, one) for one in (*self._roots, *self._readable))
@@ -462,6 +458,12 @@ def _begun(command: CommandLine, terminal: bool, processes: int | None) -> Comma
 def _processes_flag() -> str:
     is_bash = os.path.basename(os.path.realpath(_SHELL)).startswith("bash")  # noqa: PTH119 - a string in, a string out
     return "-u" if is_bash else "-p"
+
+
+@lru_cache(maxsize=8)
+def _hidden_in(places: Places, shown: tuple[str, ...]) -> tuple[str, ...]:
+    """What of the machine is hidden in some of its places."""
+    return tuple(path for path in places.hidden if any(is_within(path, one) for one in shown))
 
 
 @lru_cache(maxsize=8)
