@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from json import dumps
 from typing import Annotated, Any, Literal
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from jsonschema_rs import ValidationErrorKind
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from ferrule import InvalidParamsError, Problem
+from ferrule.core.explain import Explainer
 from ferrule.core.params import ModelParams
 from ferrule.core.schema_params import SchemaParams
 
@@ -92,6 +94,16 @@ def test_a_typed_tool_and_its_own_schema_are_explained_alike(annotation: Any, va
     # Pydantic does not look into an array that is too long, so it finds less there.
     if said is not None and raw is not None and not any("item" in one.message for one in said + raw):
         assert sorted(map(repr, said)) == sorted(map(repr, raw))
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), LEAVES, min_size=1), st.dictionaries(st.sampled_from(NAMES), JSON))
+def test_the_commonest_mistakes_are_explained_as_the_walk_does(fields: dict[str, Any], value: Any) -> None:
+    model: Any = create_model(
+        "Many", __config__=ConfigDict(extra="forbid"), **{one: (fields[one], ...) for one in fields}
+    )
+    with patch.object(Explainer, "_commonest", lambda *_: []):
+        by_walk = problems(ModelParams(model), value)
+    assert problems(ModelParams(model), value) == by_walk
 
 
 SCHEMAS = st.recursive(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from operator import attrgetter
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.phrases import joined, phrase
@@ -50,6 +50,10 @@ UNIONS_READ = 8
 """Levels of nested unions that are explained."""
 _WORK, _LEAST_READ, _MOST_READ = 50_000, 10, 1_000
 """Refusals that are explained, each of which may take a walk over the whole schema: the larger that is, the fewer."""
+
+
+_ONLY_TYPED = frozenset({"type", "default", "description", "title", "minimum", "maximum", "minLength", "maxLength"})
+"""Keywords of a field whose value, if it is of another type, breaks no other rule that would be reported."""
 
 
 @dataclass(slots=True)
@@ -95,14 +99,53 @@ class Explainer:
 
     def explain(self, value: Any, refusals: Sequence[BrokenRule]) -> list[Problem]:
         """Every problem once, in the order of the schema. For a union, only those of the form that was meant."""
+        if not self.complete and (commonest := self._commonest(value, refusals)):
+            return commonest
         walk = _Walk(self, value, refusals)
         found = walk.at(self.schema, value, (), walk.refused, 0)
         for one in refusals:
             if not one.told:
                 found.append(walk.by_itself(one))
-        if len(set(map(_path_of, found))) == len(found):
+        if len({one.path for one in found}) == len(found):
             return found
         return list({(one.path, one.code, one.message): one for one in found}.values())
+
+    def _commonest(self, value: Any, refusals: Sequence[BrokenRule]) -> list[Problem]:
+        """What the walk would find, in half the time, if all are fields that are missing, unknown or of another type;
+        else nothing.
+        """
+        known = self.known_parts.get(id(self.schema))
+        root, *others = self.parts(self.schema) if known is None else known[1]
+        if others or root.is_union or root.patterns or self.other_names or not isinstance(value, dict):
+            return []
+        fields, given = root.fields, cast("dict[Any, Any]", value)
+        found: list[Problem] = []
+        for one in refusals:
+            if len(one.path) != 1 or one.key is not None or one.problem is not None:
+                return []
+            name: Any = one.path[0]
+            if one.rule == "required" and name in root.required and name not in given:
+                found.append(self.missing(one.path, fields.get(name)))
+            elif one.rule == "additionalProperties" and root.is_closed and name in given and name not in fields:
+                found.append(unknown_field(one.path, fields, given))
+            elif one.rule == "type" and name in given and name in fields:
+                field = mapping(fields[name])
+                if field.get("type") != one.limit or not _ONLY_TYPED.issuperset(field):
+                    return []
+                found.append(self.other_type(one.path, one.limit, field, given[name]))
+            else:
+                return []
+        return found
+
+    def other_type(self, path: Path, limit: Any, part: dict[str, Any], value: Any) -> Problem:
+        """A value of another type. For an object or an array, the expected content is shown too."""
+        types, form, rule = _kinds(tuple(cast("list[str]", limit)) if isinstance(limit, list) else limit)
+        # Not if the validator accepts any text there, because then a repair may too.
+        if form == "string" and not self.complete and part.get("format") in EXAMPLES:
+            return out_of_form(path, "format", example_of(part["format"]), value)
+        if path and form in ("object", "array") and (shown := kind_of(part, self.schema)):
+            form, rule = shown, ""
+        return _unexpected(path, "type", form, value, types, (), rule)
 
     def parts(self, schema: Any) -> list[_SchemaPart]:
         """Every part of the schema that applies to the same value. `schema` must be part of the explainer's."""
@@ -139,7 +182,6 @@ class _SchemaPart:
         self.is_closed = False in self.others
 
 
-_path_of = attrgetter("path")
 _Place = dict[PathPart | None, Any]
 """A place in the value: under None the refusals there, and by key or index the places inside it."""
 
@@ -169,16 +211,10 @@ class _Walk:
             one.number = number
             place = self.refused
             for part in one.path:
-                inner: _Place | None = place.get(part)
-                if inner is None:
-                    inner = place[part] = {}
-                place = inner
-            if None in place:
-                place[None].append(one)
-            else:
-                place[None] = [one]
-            for form in one.forms:
-                waiting += form
+                place = place.setdefault(part, {})
+            place.setdefault(None, []).append(one)
+            if one.forms:
+                waiting += chain.from_iterable(one.forms)
 
     def at(self, schema: Any, value: Any, path: Path, place: _Place, unions: int) -> list[Problem]:
         """The problems of the value at a place. `unions` counts the unions around it."""
@@ -212,11 +248,7 @@ class _Walk:
     def _rules(self, part: _SchemaPart, value: Any, path: Path, place: _Place, found: list[Problem]) -> None:
         """Add the problems with a schema's own rules."""
         schema = part.schema
-        broken: list[str] = []
-        for rule in part.rules:
-            limit = schema[rule]
-            if _is_refused(place, rule, limit, value):
-                broken.append(rule)
+        broken = [rule for rule in part.rules if _is_refused(place, rule, schema[rule], value)]
         if broken and not self._complete and "type" not in broken:  # the validator stopped at the first
             broken += [one for one in part.rules if one not in broken and _breaks(one, schema[one], value)]
         if len(broken) > 1 and "type" in broken and ("enum" in broken or "const" in broken):
@@ -228,19 +260,9 @@ class _Walk:
                     for at in range(len(value), min(schema[rule], len(places)))
                 ]
             elif rule == "type":
-                found.append(self._other_type(path, schema[rule], schema, value))
+                found.append(self._explainer.other_type(path, schema[rule], schema, value))
             else:
                 found.append(_WORDS[rule](path, schema[rule], value))
-
-    def _other_type(self, path: Path, limit: Any, part: dict[str, Any], value: Any) -> Problem:
-        """A value of another type. For an object or an array, the expected content is shown too."""
-        types, form, rule = _kinds(tuple(cast("list[str]", limit)) if isinstance(limit, list) else limit)
-        # Not if the validator accepts any text there, because then a repair may too.
-        if form == "string" and not self._complete and part.get("format") in EXAMPLES:
-            return out_of_form(path, "format", example_of(part["format"]), value)
-        if path and form in ("object", "array") and (shown := kind_of(part, self._root)):
-            form, rule = shown, ""
-        return _unexpected(path, "type", form, value, types, (), rule)
 
     def _fields(
         self, part: _SchemaPart, value: dict[str, Any], path: Path, inside: _Place, unions: int, found: list[Problem]
@@ -351,7 +373,7 @@ class _Walk:
             return _forbidden(path)
         here = _value_at(path, self._value)
         if rule == "type":
-            return self._other_type(path, limit, schema_at(path, self._root), here)
+            return self._explainer.other_type(path, limit, schema_at(path, self._root), here)
         if rule in _WORDS and (limit is not None or rule in _WITHOUT_LIMIT):
             return _WORDS[rule](path, limit, here)
         if rule == "enum" and (choices := choices_of(schema_at(path, self._root), self._root)):

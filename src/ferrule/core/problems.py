@@ -254,15 +254,23 @@ def unknown_field(
     name = str(path[-1])
     meant = other_names.get(name) if other_names else None
     if meant is None or meant not in known:
-        close = nearest(name, filterfalse(given.__contains__, known), most=1)
+        left = tuple(filterfalse(given.__contains__, known))
+        meant = _closest(name, left) if len(name) <= _LONGEST_KEPT else next(iter(nearest(name, left, most=1)), None)
+        if meant is None:
+            return Problem(path, "unknown", _known_fields(tuple(known)))
     elif meant in given:
         said = phrase("another name for `{name}`, which is already given. Give only one", name=meant)
         return Problem(path, "unknown", said)
-    else:
-        close = [meant]
-    if close:
-        return Problem(path, "unknown", phrase("unknown field. Did you mean `{name}`?", name=close[0]))
-    return Problem(path, "unknown", _known_fields(tuple(known)))
+    return Problem(path, "unknown", phrase("unknown field. Did you mean `{name}`?", name=meant))
+
+
+_LONGEST_KEPT = 100
+
+
+@lru_cache(maxsize=512)
+def _closest(name: str, known: tuple[str, ...]) -> str | None:
+    """Models make the same mistakes again."""
+    return next(iter(nearest(name, known, most=1)), None)
 
 
 @lru_cache(maxsize=512)

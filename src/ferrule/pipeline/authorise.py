@@ -123,8 +123,10 @@ def never_asked(decision: Decision) -> Decision:
 def authorise(call: Call, policy: Policy) -> Verdict:
     """Decide about a call, once: it may run, or the user must be asked. Raises `StoppedError` where it may not run."""
     invocation = call.invocation
-    asked, call.decided = call.decided, None  # a hook may have changed the call since
-    said = asked[1] if asked is not None and asked[0] is invocation else None
+    said = None
+    if call.decided is not None:
+        (asked_about, decided), call.decided = call.decided, None
+        said = decided if asked_about is invocation else None  # a hook may have changed the call since
     decision, stopped = decide(policy, invocation, call.session, said)
     call.decision, record = decision, call.record
     record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule

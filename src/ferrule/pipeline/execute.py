@@ -21,7 +21,7 @@ from ferrule.core.loops import LoopInbox, disown, has_callbacks, loops_for_sync,
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
 from ferrule.pipeline.loop_watch import NOTED, STALL, inside, watch_of
-from ferrule.pipeline.streaming import Collected, drain_sync, finish, is_iterator, is_unfinished, settled
+from ferrule.pipeline.streaming import SCALARS, Collected, drain_sync, finish, is_iterator, is_unfinished, settled
 from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool, interrupt
 
 if TYPE_CHECKING:
@@ -357,16 +357,16 @@ class Executor:
             return self._remotely(call, pool)
         if tool.style is _SYNC or tool.style is _SYNC_STREAM:
             return self._in_thread(call)
-        return self._in_task(call)
+        return self._in_task(call, tool, call.seconds)
 
     # Where a tool runs
 
     def _in_task(
-        self, call: Call, begin: Callable[[], Any] | None = None, spent: float = 0.0
+        self, call: Call, tool: Tool[Any], seconds: float, begin: Callable[[], Any] | None = None
     ) -> Coroutine[Any, Any, Any]:
-        """Run an async tool, or what `begin` gives: the rest of a call that has `spent` some of its time already."""
-        loop, seconds = asyncio.get_running_loop(), call.seconds - spent
-        if (self.own_loop or loop in loops_for_sync) and call.invocation.tool.may_block:
+        """Run an async tool, or what `begin` gives: the rest of a call."""
+        loop = asyncio.get_running_loop()
+        if (self.own_loop or loop in loops_for_sync) and tool.may_block:
             return self._on_tools_loop(call, loop, seconds, begin)
         return self._on_this_loop(call, loop, seconds, begin)
 
@@ -391,7 +391,12 @@ class Executor:
             call.blocked += blocked if blocked >= NOTED else 0.0
         if task.done():  # most never wait
             try:
-                return _value_of(_outcome_of(task))
+                succeeded, value = task.result()  # as `_outcome_of` and `_value_of`, whose calls take as long as this
+                if succeeded:
+                    return value
+                raise ToolFailed(value)
+            except asyncio.CancelledError as error:
+                raise ToolFailed(error) from None
             finally:
                 del task  # its exception refers to the frames it came through, this one among them
         watch = watch_of(loop)
@@ -433,7 +438,8 @@ class Executor:
         elif not soon:
             self._slow.discard(name)
         if is_unfinished(value):
-            return await self._in_task(call, lambda: value, monotonic() - run.began)
+            left = call.seconds - (monotonic() - run.began)
+            return await self._in_task(call, call.invocation.tool, left, lambda: value)
         return value
 
     async def _guarded(self, call: Call, begin: Callable[[], Any] | None) -> Outcome:
@@ -448,6 +454,8 @@ class Executor:
             value: Any = tool.start(invocation.params, context) if begin is None else begin()
             if type(value) is _COROUTINE:
                 value = await value
+            if type(value) in SCALARS:  # most need no look
+                return True, value
             if is_unfinished(value):
                 value = await finish(value, *_stream(call, self._limits))
             return True, settled(value)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _PIECES_PER_TURN = 64
 _NOTE = 80
-_SCALARS = frozenset({str, int, float, bool, NoneType})
+SCALARS = frozenset({str, int, float, bool, NoneType})
 _HOLDERS = frozenset({dict, list, tuple})
 _LOOKED_AT = 16
-_FINISHED = _SCALARS | _HOLDERS
+_FINISHED = SCALARS | _HOLDERS
 """The types of nearly all results. Only the holders need a look inside."""
 
 
@@ -166,7 +166,7 @@ def _holds_iterator(value: Any, deepest: int = 2) -> bool:
     first: Iterable[object] = items if len(cast("Any", value)) <= _LOOKED_AT else islice(items, _LOOKED_AT)
     for item in first:
         kind = type(item)
-        if kind in _SCALARS:
+        if kind in SCALARS:
             continue
         if kind in _HOLDERS:
             if deepest and _holds_iterator(item, deepest - 1):
@@ -181,7 +181,7 @@ def _read_out(value: object, known: dict[int, tuple[Any, Any]]) -> Any:
     the original must live for its id to stay unique.
     """
     kind = type(value)
-    if kind in _SCALARS or not (kind in _HOLDERS or hasattr(kind, "__next__")):
+    if kind in SCALARS or not (kind in _HOLDERS or hasattr(kind, "__next__")):
         return value
     if id(value) in known:
         return known[id(value)][1]

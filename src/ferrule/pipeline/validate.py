@@ -214,8 +214,8 @@ _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 
 def repair(
     tool: Tool[Any], text: str | bytes, invalid: InvalidParamsError, limits: Limits
-) -> tuple[Any, tuple[str, ...]]:
-    """Parameters from repaired arguments, and notes about the repairs; raises `InvalidParamsError` with what is left.
+) -> tuple[Any, tuple[str, ...], InvalidParamsError | None]:
+    """Parameters from repaired arguments, and notes about the repairs; or the error with what is left.
 
     Repaired text must keep the same limits.
     """
@@ -236,15 +236,12 @@ def repair(
             text = to_text(value)
             check_text(text, None, limits, duplicates=False)
         try:
-            return tool.params.load(text), tuple(notes)
+            return tool.params.load(text), tuple(notes), None
         except InvalidParamsError as still:
-            invalid = still
+            invalid = still.with_traceback(None)  # which refers to this frame
         except Exception:  # noqa: BLE001 - a custom validator that accepts only the original
             break
-    try:
-        raise invalid
-    finally:
-        del invalid  # it refers to this frame; the cycle would keep the call until a garbage collection
+    return None, (), invalid
 
 
 def read_values(tool: Tool[Any], call: RawCall, limits: Limits, notes: list[str]) -> Any:
@@ -436,7 +433,9 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
             most=f"{limits.argument_bytes:,}",
         )
         raise _invalid(tool, [Problem((), "limit", said)])
+    params: Any = None
     repairs: tuple[str, ...] = ()
+    refused: tuple[list[Problem], int] | None = None
     try:
         try:
             params = tool.params.load(text)
@@ -444,19 +443,24 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
             short = is_text and len(text) <= limits.number_digits and len(text) <= 2 * limits.argument_depth
             if not short or invalid.problems[0].code == "json":
                 check_text(text, None, limits, duplicates=False)  # its message is better than the parser's
-            params, repairs = repair(tool, text, invalid, limits)
-        # The number of keys that were read tells something about the text only if the text was not repaired.
-        known = None if repairs else tool.params.flat_size(params)
-        check_text(text, known, limits, duplicates=is_text)
-        problems = own_problems(tool.name, tool.check, params) if tool.has_check else []
-    except InvalidParamsError as invalid:
-        raise _invalid(tool, invalid.problems, invalid.more) from None
+            params, repairs, left = repair(tool, text, invalid, limits)
+            if left is not None:
+                refused = left.problems, left.more
+                del left  # it refers to this frame; the cycle would keep the call until a garbage collection
+        if refused is None:
+            # The number of keys that were read tells something about the text only if the text was not repaired.
+            known = None if repairs else tool.params.flat_size(params)
+            check_text(text, known, limits, duplicates=is_text)
+            if tool.has_check and (problems := own_problems(tool.name, tool.check, params)):
+                refused = problems, 0
+    except InvalidParamsError as error:
+        refused = error.problems, error.more
     except DefinitionError as error:
         raise _defined_wrongly(tool, error) from error
     except Exception as error:  # custom checks and validators can raise anything
         raise _check_failed(tool, error) from error
-    if problems:
-        raise _invalid(tool, problems)
+    if refused is not None:
+        raise _invalid(tool, *refused)
     return Invocation(tool, params, call.id, repairs)
 
 
