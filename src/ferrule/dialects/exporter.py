@@ -15,6 +15,7 @@ from ferrule.core.tool import Tool
 from ferrule.dialects.dialect import NameMap
 from ferrule.dialects.dialect import dialect as find_dialect
 from ferrule.dialects.flatten import ROOT, Loss
+from ferrule.dialects.inline import SIMPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,12 +158,10 @@ def read_only(value: Any) -> Any:
     """The same JSON value, none of which can be changed."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        return ReadOnlyDict(
-            {key: read_only(one) if isinstance(one, (dict, list)) else one for key, one in fields.items()}
-        )
+        return ReadOnlyDict({key: one if type(one) in SIMPLE else read_only(one) for key, one in fields.items()})
     if isinstance(value, list):
         items = cast("list[Any]", value)
-        return ReadOnlyList([read_only(one) if isinstance(one, (dict, list)) else one for one in items])
+        return ReadOnlyList([one if type(one) in SIMPLE else read_only(one) for one in items])
     return value
 
 

@@ -37,7 +37,7 @@ _STRUCTURE = frozenset({
     "$vocabulary", "definitions",
 })  # fmt: skip
 _REFERENCES = frozenset({"$dynamicRef", "$id", "$recursiveRef", "$ref"})
-_SIMPLE = (str, int, float, type(None))
+SIMPLE = frozenset({str, bool, int, float, type(None)})
 _OLD_DRAFTS = ("draft-03", "draft-04", "draft-06", "draft-07")
 
 
@@ -58,19 +58,15 @@ class _Inliner:
 
     def node(self, schema: Any, path: Path, resource: Any, inside: tuple[int, ...], depth: int) -> dict[str, Any]:
         self.nodes += 1
-        if schema is True:
-            return {}
-        if schema is False:
-            return {"not": {}}
         if not isinstance(schema, dict):
+            if isinstance(schema, bool):
+                return {} if schema else {"not": {}}
             return self._cut(path, "schema", "not a schema; anything is accepted here", "")
-        node = cast("dict[str, Any]", schema)
+        node: dict[str, Any] = schema  # pyright: ignore[reportUnknownVariableType]
         if depth > MAX_DEPTH:
             return self._cut(path, "schema", f"nested more than {MAX_DEPTH} deep; cut", "")
-        if _LOOKED_INTO.isdisjoint(node) and not self.old:
-            kind = node.get("type")
-            if isinstance(kind, str) and kind != "array":  # a leaf, as most are
-                return {key: one if isinstance(one, _SIMPLE) else deepcopy(one) for key, one in node.items()}
+        if type(kind := node.get("type")) is str and kind != "array" and _LOOKED_INTO.isdisjoint(node) and not self.old:
+            return {key: one if type(one) in SIMPLE else deepcopy(one) for key, one in node.items()}  # most are leaves
         if _REFERENCES.isdisjoint(node):
             return self._keywords(node, path, resource, inside, depth)
         if "$id" in node and isinstance(node["$id"], str) and not node["$id"].startswith("#"):
@@ -127,10 +123,10 @@ class _Inliner:
         depth += 1
         for keyword, value in (_modern(node) if self.old else node).items():
             if keyword not in _LOOKED_INTO and (keyword != "type" or isinstance(value, str)):
-                out[keyword] = value if isinstance(value, _SIMPLE) else deepcopy(value)
+                out[keyword] = value if type(value) in SIMPLE else deepcopy(value)
                 continue
             known = len(losses)
-            if keyword in _CHECKED and not _CHECKED[keyword](value):
+            if (fits := _CHECKED.get(keyword)) is not None and not fits(value):
                 self._lose(path, keyword, "malformed; left out")
             elif keyword in ONE_SCHEMA:
                 keeps = isinstance(value, bool) and keyword in KEEPS_BOOLEANS
@@ -144,7 +140,7 @@ class _Inliner:
                     self.node(one, (*path, keyword, at), resource, inside, depth) for at, one in enumerate(value)
                 ]
             elif keyword == "enum":
-                out[keyword] = [one if isinstance(one, str) else deepcopy(one) for one in value]
+                out[keyword] = [one if type(one) in SIMPLE else deepcopy(one) for one in value]
             elif keyword not in _STRUCTURE:  # a list of texts
                 out[keyword] = [*value]
             if len(losses) > known and keyword in out:
