@@ -75,6 +75,8 @@ class Box:
         self._closed = False
         self._sizing: asyncio.TimerHandle | asyncio.Future[None] | None = None
         self._too_large: Denial | None = None
+        self.lost = False
+        """Whether it ended only because the launcher did."""
         self.pid = 0
         """The box's first process, as the host counts."""
         self.ended: asyncio.Future[int] = self._loop.create_future()
@@ -221,7 +223,9 @@ class Box:
         """The launcher was killed: the kernel kills what it started, which takes a moment."""
         if self._port is not None:
             self._loop.remove_reader(self._port.fileno())
-        if not self._started.done():
+        if self._started.done():
+            self.lost = True
+        else:
             self._failure = self._failure or f"start: {_KILLED}"
         self._wait_until_gone(monotonic() + _SECONDS_TO_END)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 from collections.abc import Awaitable
 from pathlib import Path
@@ -15,6 +16,7 @@ from inline_snapshot import snapshot
 from tests.process.shell.shell_room import Kept, Room, alive, becomes, gone, new_mark, opener_in
 
 from ferrule.core.errors import ToolError
+from ferrule.process.launcher import children
 from ferrule.process.output import LeftOut, Piece
 from ferrule.process.shell.running import encoded, finished
 from ferrule.process.shell.session import Ended
@@ -231,6 +233,26 @@ def test_whoever_is_given_up_on_while_a_command_ends_leaves_nothing_behind(room:
 
     room.use(body)
     assert alive(mark) == []
+
+
+def test_one_that_ends_with_the_launcher_says_so_and_the_next_one_runs(room: Room) -> None:
+    mark = new_mark()
+
+    async def body(session: Kept) -> tuple[Ended, Ended]:
+        running = asyncio.ensure_future(session.run(f"x=1; sleep {mark}"))
+        assert await asyncio.to_thread(becomes, lambda: alive(f"sleep {mark}"))
+        (launcher,) = [
+            pid for pid in children(os.getpid()) if b"launcher.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+        os.kill(launcher, signal.SIGKILL)
+        return await running, await session.run("echo ${x-unset}")
+
+    killed, after = room.use(body)
+    assert killed.exit_code == 137
+    assert killed.notes == (
+        f"The process of Ferrule that starts commands was killed, and this one with it. {AS_BEFORE}",
+    )
+    assert (after.stdout, alive(mark)) == ("unset\n", [])
 
 
 def test_one_that_is_given_up_on_without_a_word_is_ended(room: Room) -> None:

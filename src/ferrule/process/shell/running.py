@@ -384,6 +384,9 @@ class RunningCommand:
 
     def outcome(self) -> tuple[ShellState | None, tuple[str, ...]]:
         """The state that came out of it, and notes for the reader of its result."""
+        if self.box.lost:
+            said = f"The process of Ferrule that starts commands was killed, and this one with it. {states.KEPT_STATE}"
+            return None, (said,)
         dump = os.pread(self._private, states.MOST_BYTES + 1, self._given)
         return states.parse(dump, self.before)
 
