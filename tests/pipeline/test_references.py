@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypedDict
 
 import pytest
@@ -84,6 +85,18 @@ def test_a_path_that_leads_nowhere_says_where_it_ends() -> None:
 @pytest.mark.parametrize("path", ["call_1.[0]", "call_1[x]", "call_1..a", "call_1[0", "call_1[-1]"])
 def test_a_path_that_is_none_says_so(path: str) -> None:
     assert "is not a path like `.field[0]`" in broken({"x": {"$ref": path}}, VALUES)
+
+
+def test_what_it_takes_does_not_grow_with_the_calls_before() -> None:
+    """Or else a batch of ten thousand calls takes the square of that."""
+
+    class NeverWalked(dict[str, None]):
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError
+
+    known = NeverWalked.fromkeys(["a", "a.b", "a.b[0]"])
+    found = find_references([{"$ref": "a.b[0].c"}, {"$ref": "a.bc"}, {"$ref": "a[0]"}, {"$ref": "#/a"}], known)
+    assert [(one.source, one.path) for one in found] == [("a.b[0]", ("c",)), ("a", ("bc",)), ("a", (0,))]
 
 
 class Found(BaseModel):

@@ -11,6 +11,7 @@ import heapq
 import logging
 import re
 from dataclasses import dataclass, field
+from itertools import islice
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
@@ -26,7 +27,7 @@ from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.validate import lookup, read_values, validate, validate_around
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Coroutine, Iterable, Mapping, Sequence
 
     from pydantic import BaseModel
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,15})\]")
+_STEP_BEGINS = re.compile(r"[.\[]")
+_LONGEST_REFERENCE, _MOST_COMPARED = 10_000, 500
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,44 +60,48 @@ class Reference:
     path: tuple[PathPart, ...]
 
 
-def find_references(arguments: Any, known: Iterable[str]) -> list[Reference]:
+def find_references(arguments: Any, known: Collection[str]) -> list[Reference]:
     """Every reference in the arguments; raises `StoppedError` for one that names no earlier call.
 
-    A JSON Schema's own `$ref` (`#/…`, a URL) is not a reference.
+    A JSON Schema's own `$ref` (`#/…`, a URL) is not a reference. What this takes does not grow with what is `known`.
     """
-    names = sorted(known, key=len, reverse=True)
     found: list[Reference] = []
-    _walk(arguments, (), names, found)
+    _walk(arguments, (), known, found)
     return found
 
 
-def _walk(value: Any, place: tuple[PathPart, ...], names: list[str], found: list[Reference]) -> None:
+def _walk(value: Any, place: tuple[PathPart, ...], known: Collection[str], found: list[Reference]) -> None:
     if isinstance(value, dict):
         mapping = cast("dict[str, Any]", value)
         target = mapping.get("$ref")
-        if len(mapping) == 1 and isinstance(target, str) and (reference := _read(target, place, names)) is not None:
+        if len(mapping) == 1 and isinstance(target, str) and (reference := _read(target, place, known)) is not None:
             found.append(reference)
             return
         for key, item in mapping.items():
-            _walk(item, (*place, key), names, found)
+            _walk(item, (*place, key), known, found)
     elif isinstance(value, list):
         for position, item in enumerate(cast("list[Any]", value)):
-            _walk(item, (*place, position), names, found)
+            _walk(item, (*place, position), known, found)
 
 
-def _read(text: str, place: tuple[PathPart, ...], names: list[str]) -> Reference | None:
-    for name in names:
-        rest = text[len(name) :]
-        if text.startswith(name) and (not rest or rest[0] in ".["):
-            steps = list(_STEP.finditer(rest))
-            if "".join(step[0] for step in steps) != rest:
-                raise _broken(text, phrase("`{rest}` is not a path like `.field[0]`", rest=rest))
-            path = tuple(step[1] if step[1] is not None else int(step[2]) for step in steps)
-            return Reference(place, text, name, path)
+def _split(text: str, known: Container[str]) -> tuple[str, str] | None:
+    """The longest known name that a reference begins with, and the path behind it."""
+    ends = [len(text), *(step.start() for step in _STEP_BEGINS.finditer(text, 0, _LONGEST_REFERENCE))]
+    return next(((text[:end], text[end:]) for end in sorted(ends, reverse=True) if text[:end] in known), None)
+
+
+def _read(text: str, place: tuple[PathPart, ...], known: Collection[str]) -> Reference | None:
+    if (split := _split(text, known)) is not None:
+        name, rest = split
+        steps = list(_STEP.finditer(rest))
+        if "".join(step[0] for step in steps) != rest:
+            raise _broken(text, phrase("`{rest}` is not a path like `.field[0]`", rest=rest))
+        path = tuple(step[1] if step[1] is not None else int(step[2]) for step in steps)
+        return Reference(place, text, name, path)
     if "/" in text or "#" in text:
         return None
     wanted = re.split(r"[.\[]", text, maxsplit=1)[0]
-    close = nearest(wanted, names)
+    close = nearest(wanted, islice(known, _MOST_COMPARED))
     hint = (
         phrase("Did you mean `{other}`?", other=close[0])
         if close
@@ -348,6 +355,8 @@ class _Batch:
         self._limit = limit
         self._planned: list[_Planned] = []
         self._by_id: dict[str, int] = {}
+        self._known = dict.fromkeys(given)
+        """The names that a reference may begin with."""
         self._missing: list[int] = []
         """How many calls each still waits for."""
         self._followers: dict[int, list[int]] = {}
@@ -386,6 +395,7 @@ class _Batch:
             if call.id in self._by_id:
                 doubled.add(call.id)
             self._by_id[call.id] = position
+            self._known[call.id] = None
 
     def _plan(self, call: RawCall) -> _Planned:
         plan = _Planned(call, call)
@@ -411,7 +421,7 @@ class _Batch:
         tool = plan.tool = lookup(runtime.tools, call)
         if _may_refer(call):
             arguments = read_values(tool, call, runtime.limits, plan.repairs)
-            if references := find_references(arguments, [*self._by_id, *self._given]):
+            if references := find_references(arguments, self._known):
                 for reference in references:
                     at = self._by_id.get(reference.source)
                     source = self._planned[at].tool if at is not None else None
@@ -629,11 +639,8 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
         mapping = cast("dict[str, Any]", value)
         target = mapping.get("$ref")
-        if len(mapping) == 1 and isinstance(target, str):
-            for step, call in sorted(names.items(), key=lambda item: -len(item[0])):  # as `find_references` reads them
-                rest = target[len(step) :]
-                if target.startswith(step) and (not rest or rest[0] in ".["):
-                    return {"$ref": call + rest}
+        if len(mapping) == 1 and isinstance(target, str) and (split := _split(target, names)) is not None:
+            return {"$ref": names[split[0]] + split[1]}
         return {key: _renamed(item, names) for key, item in mapping.items()}
     if isinstance(value, list):
         return [_renamed(item, names) for item in cast("list[Any]", value)]
