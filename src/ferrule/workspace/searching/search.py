@@ -64,14 +64,15 @@ async def count_held_back(program: str, paths: Paths, start: Place) -> int:
             folder = start.path  # a rule that begins above may be about all of it
         if not folder.is_symlink() and folder.exists():
             looks.append((Place(start.root, folder, str(folder)), []))
-    held: set[Path] = set()
+    root = f"{start.root.path}/".replace("//", "/")
+    held: set[str] = set()
     for place, flags in looks:
         rest = b""
         async with ripgrep(program, place, ("--files", *flags), None) as running:
             async for piece in running.output():
                 *found, rest = (rest + piece).split(b"\0")
-                listed = (start.root.path / os.fsdecode(name.removeprefix(b"./")) for name in found)
-                held.update(path for path in listed if paths.kept.held_back(path, start.path))
+                listed = [root + os.fsdecode(name.removeprefix(b"./")) for name in found]
+                held.update(compress(listed, paths.kept.all_held_back(listed, start.path)))
             if await running.ended() not in (0, 1, 2):
                 raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
     return len(held)
