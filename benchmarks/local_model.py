@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ferrule.core.call import RawCall
 
 REQUESTS = Path(__file__).with_name("local_requests.json")
-TOOLS = {tool.name: tool for tool in builtin_tools()}
+TOOLS = {tool.name: tool for tool in builtin_tools(family="all")}
 
 
 def right_arguments(call: RawCall, accepted: dict[str, Any]) -> bool:
@@ -70,7 +70,7 @@ async def main() -> None:
             continue
         start = time.perf_counter()
         call: RawCall | None = None
-        request = ModelRequest([UserMessage(row["request"])], tools=builtin_tools(), max_output_tokens=1)
+        request = ModelRequest([UserMessage(row["request"])], tools=builtin_tools(family="all"), max_output_tokens=1)
         async for event in model.stream(request):
             if isinstance(event, Finished):
                 call = event.message.calls[0] if event.message.calls else None

@@ -59,19 +59,24 @@ ensure_venv() {
     echo "Python $version was not found, neither on PATH nor among pyenv's versions. Install a release of it." >&2
     return 1
   fi
-  if ! "$venv/bin/python" -c '' 2>/dev/null || ! made_here "$venv"; then
-    echo "Making ${venv##*/} with $("$python" --version 2>&1) …" >&2
-    "$python" -m venv --clear "$venv" || {
-      echo "Could not make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv" >&2
-      return 1
+  (
+    # Commands that start together, as `./run … &` and the next line do, install it once. The lock ends with this shell.
+    "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
+    [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && exit 0
+    if ! "$venv/bin/python" -c '' 2>/dev/null || ! made_here "$venv"; then
+      echo "Making ${venv##*/} with $("$python" --version 2>&1) …" >&2
+      "$python" -m venv --clear "$venv" || {
+        echo "Could not make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv" >&2
+        exit 1
+      }
+    fi
+    echo "Installing Ferrule ($extra) …" >&2
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e "$here[$extra]" >&2 || {
+      echo "The install failed; the message above says why. Run the same command again once that is mended." >&2
+      exit 1
     }
-  fi
-  echo "Installing Ferrule ($extra) …" >&2
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e "$here[$extra]" >&2 || {
-    echo "The install failed; the message above says why. Run the same command again once that is mended." >&2
-    return 1
-  }
-  printf '%s\n' "$wanted" >"$stamp"
+    printf '%s\n' "$wanted" >"$stamp"
+  ) 9<"$here/pyproject.toml"
 }
 
 # made_here VENV: whether its scripts start the Python of this very folder; those of a moved or copied one do not.

@@ -256,7 +256,7 @@ def _tools(workspace: Path) -> list[Tool[Any]]:
     """The built-ins, and those of the toolbox that need no server."""
     shop = DatabaseAccount("sqlite:///shop.db")
     made = toolbox_tools(Accounts(vaults=[workspace / "notes"], databases={"shop": shop}))
-    return [*builtin_tools(), *(tool for tool in made if tool.name in RUNS)]
+    return [*builtin_tools(family="all"), *(tool for tool in made if tool.name in RUNS)]
 
 
 _INDEX = """\

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from ferrule.core.context import Caller, Environment, Session, ToolContext
     from ferrule.core.description import Description, Example
     from ferrule.core.errors import DefinitionError, ErrorKind, StoppedError, ToolError
-    from ferrule.core.events import Done, PartialOutput, Pending, Progress, RegistryEvent
+    from ferrule.core.events import Done, PartialOutput, Pending, Progress
     from ferrule.core.function_tool import FunctionTool, RawTool, raw_tool, tool, tools_of
+    from ferrule.core.plugin import Plugin
     from ferrule.core.problems import InvalidParamsError, Problem
     from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
     from ferrule.core.tool import Invocation, Kind, Tool
@@ -28,15 +29,15 @@ if TYPE_CHECKING:
     from ferrule.pipeline.run import Runtime
     from ferrule.pipeline.stages import CallRecord, Decision, Verdict
     from ferrule.policy.decide import RulePolicy
-    from ferrule.registry.registry import NameTakenError, Registry
+    from ferrule.registry.registry import NameTakenError, Registry, RegistryEvent
 
 __all__ = [
     "NOTHING", "Answer", "Attachment", "CallInfo", "CallRecord", "Caller", "Choice", "Decision", "DefinitionError",
     "Description", "Done", "Environment", "ErrorInfo", "ErrorKind", "Example", "FunctionTool", "InvalidParamsError",
-    "Invocation", "Kind", "Limits", "Mode", "NameTakenError", "Output", "PartialOutput", "Pending", "Policy", "Problem",
-    "Progress", "Question", "RawCall", "RawTool", "Recorder", "Registry", "RegistryEvent", "RulePolicy", "Runtime",
-    "Session", "StoppedError", "Tool", "ToolContext", "ToolError", "ToolResult", "Touch", "Verdict", "__version__",
-    "composite", "raw_tool", "reads", "tool", "tools_of", "writes",
+    "Invocation", "Kind", "Limits", "Mode", "NameTakenError", "Output", "PartialOutput", "Pending", "Plugin", "Policy",
+    "Problem", "Progress", "Question", "RawCall", "RawTool", "Recorder", "Registry", "RegistryEvent", "RulePolicy",
+    "Runtime", "Session", "StoppedError", "Tool", "ToolContext", "ToolError", "ToolResult", "Touch", "Verdict",
+    "__version__", "composite", "raw_tool", "reads", "tool", "tools_of", "writes",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
@@ -46,8 +47,9 @@ __getattr__, __dir__ = lazy_names(
         "core.call": ("CallInfo", "Limits", "RawCall"),
         "core.context": ("Caller", "Environment", "Session", "ToolContext"),
         "core.errors": ("DefinitionError", "ErrorKind", "StoppedError", "ToolError"),
-        "core.events": ("Done", "PartialOutput", "Pending", "Progress", "RegistryEvent"),
+        "core.events": ("Done", "PartialOutput", "Pending", "Progress"),
         "core.function_tool": ("FunctionTool", "tool", "tools_of", "RawTool", "raw_tool"),
+        "core.plugin": ("Plugin",),
         "core.problems": ("InvalidParamsError", "Problem"),
         "core.result": ("Attachment", "ErrorInfo", "Output", "ToolResult"),
         "core.description": ("Description", "Example"),
@@ -59,6 +61,6 @@ __getattr__, __dir__ = lazy_names(
         "pipeline.record": ("Recorder",),
         "pipeline.run": ("Runtime",),
         "policy.decide": ("RulePolicy",),
-        "registry.registry": ("NameTakenError", "Registry"),
+        "registry.registry": ("NameTakenError", "Registry", "RegistryEvent"),
     },
 )

@@ -3,7 +3,9 @@
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.core.context import SandboxChoice
 from ferrule.core.lint import lint_tool
-from ferrule.plugins.plugin import Plugin, plugin_settings
+from ferrule.core.plugin import Plugin
+from ferrule.plugins.discovery import load_plugin
+from ferrule.plugins.plugin import plugin_settings
 from ferrule.toolbox.accounts import (
     Accounts,
     Api,
@@ -17,5 +19,5 @@ from ferrule.toolbox.areas import toolbox_tools
 
 __all__ = [
     "Accounts", "Api", "CalendarAccount", "Credential", "DatabaseAccount", "MailAccount", "Plugin", "SandboxChoice",
-    "WebAccess", "builtin_tools", "lint_tool", "plugin_settings", "toolbox_tools",
+    "WebAccess", "builtin_tools", "lint_tool", "load_plugin", "plugin_settings", "toolbox_tools",
 ]  # fmt: skip

@@ -148,7 +148,7 @@ async def test_an_edit_a_refused_command_and_an_undo(place: Place) -> None:
         started = {one.tool_call_id: one.title for one in editor.of("tool_call")}
         last = {one.tool_call_id: one for one in editor.of("tool_call_update") if one.status in ("completed", "failed")}
         assert [last[one].status for one in started] == ["completed", "completed", "failed"]
-        assert "the user denied it" in last[command.tool_call_id].content[0].content.text
+        assert "you denied it" in last[command.tool_call_id].content[0].content.text
         assert editor.text() == "I read.I edit.I clean.Done."
 
         await agent.prompt(session_id=session, prompt=[text_block("/undo")])

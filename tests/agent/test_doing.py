@@ -8,7 +8,7 @@ from ferrule import RawCall
 from ferrule.agent.calling import doing
 from ferrule.builtin.all_tools import builtin_tools
 
-TOOLS = {tool.name: tool for tool in builtin_tools()}
+TOOLS = {tool.name: tool for tool in builtin_tools(family="all")}
 
 
 @pytest.mark.parametrize(

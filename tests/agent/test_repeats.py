@@ -38,6 +38,16 @@ def test_a_change_that_worked_begins_the_count_anew_and_one_that_failed_does_not
     assert repeats.count(same, result("2"), add) == 1
 
 
+def test_a_command_that_ends_with_a_code_has_run_and_begins_the_count_anew() -> None:
+    """A poll that fails until a server answers is no loop, as long as something else happens in between."""
+    repeats = Repeats()
+    poll = RawCall("keep", {"text": "curl"})
+    failed = ToolResult("c", "keep", False, "no", "no", metadata={"exit_code": 7})
+    for _ in range(ENDED):
+        assert repeats.count(poll, failed, keep) == 1
+        assert repeats.count(RawCall("keep", {"text": "sleep"}), result("done"), keep) == 1
+
+
 def test_the_note_says_what_to_do() -> None:
     assert NOTED < ENDED
     assert note(3).endswith("try another approach, or say what is blocking you.]")

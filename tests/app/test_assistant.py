@@ -64,6 +64,16 @@ async def test_the_settings_choose_its_tools_and_whether_the_project_speaks(work
     assert "Use tabs." not in model.requests[0].system
 
 
+async def test_one_word_offers_the_seven_tools_of_the_assistant_family(workspace: Path) -> None:
+    model = ScriptedModel(["Hi."])
+    async with App(settings(tools="assistant"), workspace) as app:
+        await said(build_assistant(app, model), "Hello.")
+    assert {tool.name for tool in model.requests[0].tools} == {
+        "readFile", "listFiles", "searchFiles", "executeCommand", "getGitInfo", "getCurrentDateTime",
+        "getCurrentDirectory",
+    }  # fmt: skip
+
+
 async def test_a_file_that_a_rule_denies_is_not_told(workspace: Path) -> None:
     model = ScriptedModel(["Hi."])
     chosen = settings()

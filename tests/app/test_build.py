@@ -10,18 +10,17 @@ from typing import Any
 
 import pytest
 
-from ferrule import tool
+from ferrule import Plugin, tool
 from ferrule.app.build import App
 from ferrule.app.settings import AuditSettings, FileSettings, PermissionSettings, Settings, ToolSettings
 from ferrule.core.call import RawCall
 from ferrule.pipeline.confirm import Question
-from ferrule.plugins.plugin import Plugin
 from ferrule.records.reader import AuditReader
 from ferrule.records.verification import verify
 
 PLUGIN = '''
 from ferrule import tool
-from ferrule.plugins.plugin import Plugin
+from ferrule import Plugin
 
 events = []
 
@@ -53,7 +52,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def with_plugin(tmp_path: Path, app: App, start: str = "pass", stop: str = "pass") -> Path:
-    from ferrule.plugins.discovery import Discovered, as_plugin, discover_file
+    from ferrule.plugins.discovery import Discovered, as_plugin
 
     marker = tmp_path / "marker"
     source = PLUGIN.format(start=start, stop=stop, marker=str(marker))
@@ -65,7 +64,6 @@ def with_plugin(tmp_path: Path, app: App, start: str = "pass", stop: str = "pass
     found = Discovered([plugin])
     found.register(app.tools.registry)
     app.tools.plugins.extend(found.plugins)
-    assert discover_file  # the file itself would bring the tool without its plugin
     return marker
 
 
@@ -267,6 +265,18 @@ async def test_a_folder_is_followed_while_the_app_runs_and_no_longer(tmp_path: P
         file.write_text(CHANGING.replace("VERSION", "second").replace("run_thing", "run_other"))
         await until(lambda: "run_other" in app.tools.registry)
     assert not watching()
+
+
+async def test_a_plugin_in_a_folder_is_started_and_cleaned_up(tmp_path: Path) -> None:
+    """R7: also for a program that makes one call."""
+    chosen, file = with_folder(tmp_path, allow=["write_events"])
+    for single_call in (False, True):
+        marker = tmp_path / f"marker {single_call}"
+        file.write_text(PLUGIN.format(start="pass", stop="pass", marker=str(marker)) + "\nplugin = make()\n")
+        async with App(chosen, tmp_path, single_call=single_call) as app:
+            assert (await app.runtime.run("write_events")).data == ["started"]
+            assert not marker.exists()
+        assert marker.read_text() == "stopped"
 
 
 async def test_a_program_that_makes_one_call_follows_nothing(tmp_path: Path) -> None:

@@ -96,6 +96,16 @@ def test_a_workspace_cannot_widen_what_the_person_set(files: tuple[Path, Path], 
     assert (settings.model, settings.providers) == ("", {})
 
 
+def test_a_workspace_may_refuse_repairs_and_not_allow_them_again(files: tuple[Path, Path]) -> None:
+    person, project = files
+    project.write_text("[tools]\nrepair = false\n")
+    assert not load_settings(project.parent).settings.tools.repair
+    person.write_text("[tools]\nrepair = false\n")
+    project.write_text("[tools]\nrepair = true\n")
+    loaded = load_settings(project.parent)
+    assert (loaded.settings.tools.repair, loaded.set_aside) == (False, ["tools.repair"])
+
+
 def test_a_workspace_may_be_stricter(files: tuple[Path, Path]) -> None:
     files[1].write_text('[permissions]\nmode = "plan"\ndeny = ["x"]\n[tools]\ndisabled = ["y"]\n')
     loaded = load_settings(files[1].parent)

@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 
 
 def named(name: str, **options: Any) -> Tool[Any]:
-    @tool(name=name, kind="readonly", description="Give nothing.", **options)
     def give() -> str:
         return ""
 
-    return give
+    return tool(give, name=name, kind="readonly", description="Give nothing.", **options)
 
 
 def settings(**given: Any) -> Settings:

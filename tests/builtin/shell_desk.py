@@ -20,7 +20,7 @@ class ShellDesk:
         workspace.mkdir(exist_ok=True)
         self.workspace = workspace
         self.session = Session(workspace=workspace, environment=Environment(**environment))
-        self.runtime = Runtime(builtin_tools(), policy=policy or SaysYes(), session=self.session)
+        self.runtime = Runtime(builtin_tools(family="all"), policy=policy or SaysYes(), session=self.session)
 
     async def words(self, tool: str, **arguments: Any) -> str:
         """What a model reads, with the names that differ from run to run replaced."""

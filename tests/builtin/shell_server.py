@@ -30,7 +30,7 @@ async def answer(asked: dict[str, Any]) -> list[dict[str, Any]]:
         policy = RulePolicy(**cast("dict[str, Any]", {"mode": "bypass", **asked["rules"]}))
     environment = Environment(sandbox=SandboxChoice(**asked.get("sandbox", {})))
     session = Session(workspace=Path(asked["workspace"]), environment=environment)
-    runtime = Runtime(builtin_tools(), policy=policy, session=session)
+    runtime = Runtime(builtin_tools(family="all"), policy=policy, session=session)
     results: list[dict[str, Any]] = []
     try:
         for step in asked["steps"]:

@@ -36,7 +36,11 @@ Usage notes:
 - Nothing can be typed into it unless `terminal` is set: a program that asks gets end of file at once.
 - Long output is cut in the middle; the result names a file with all of it.
 - Processes that it leaves running end with it; use `run_in_background` for a server or a watcher.
-- What it changed in the workspace can be undone by the user.\
+- What it changed in the workspace can be undone by the user.
+
+Examples:
+- run the tests: {"command": "python -m pytest -q tests", "description": "run the tests"}
+- start "npm run dev" in the background: {"command": "npm run dev", "run_in_background": true}\
 """)
     fields: Any = bash.params.schema
     assert {name: one.get("description") for name, one in fields["properties"].items()} == snapshot(
@@ -56,12 +60,14 @@ async def test_good_cases(tmp_path: Path) -> None:
     async with shell_desk(tmp_path) as desk:
         assert await desk.bash("echo out; echo err >&2") == snapshot("""\
 out
+[stderr]
 err\
 """)
         assert await desk.bash("true") == snapshot("[Done, with no output.]")
         assert await desk.bash("echo some; exit 3") == snapshot("""\
+Error (execution_error): The command ended with exit code 3.
+
 some
-[Exit code 3.]
 [It ended its own shell. The shell's folder and variables are as before this command.]\
 """)
         assert await desk.bash("mkdir -p a; pwd", working_directory=".") == snapshot("/ws")
@@ -99,9 +105,11 @@ ok? \n\
 async def test_bad_cases(tmp_path: Path) -> None:
     async with shell_desk(tmp_path) as desk:
         assert await desk.bash("echo (") == snapshot("""\
+Error (execution_error): The command ended with exit code 2.
+
+[stderr]
 bash: line 1: syntax error near unexpected token `newline'
-bash: line 1: `echo ('
-[Exit code 2.]\
+bash: line 1: `echo ('\
 """)
         assert await desk.bash("pwd", working_directory="nope") == snapshot("""\
 Error (not_found_error): There is no folder `nope`.
@@ -126,12 +134,15 @@ until then\
 [Read on with BashOutput, end it with KillShell.]\
 """)
         assert await desk.bash("touch /etc/x") == snapshot("""\
+Error (execution_error): The command ended with exit code 1.
+
+[stderr]
 touch: cannot touch '/etc/x': Read-only file system
-[Exit code 1.]
 [The sandbox kept the command from writing `/etc/x`: only the workspace and `/tmp` are writable. Write inside the workspace or below `/tmp`, or ask the user to add the folder to `writable` of `[sandbox]` in their settings.]\
 """)
         assert await desk.bash("curl -s https://example.org") == snapshot("""\
-[Exit code 6.]
+Error (execution_error): The command ended with exit code 6, and wrote nothing.
+
 [The sandbox kept the command from reaching `example.org`: it has no network. Do without the network, or ask the user to allow `example.org` in `hosts` of `[sandbox]` in their settings.]\
 """)
         assert await desk.bash("a\0b") == snapshot("""\

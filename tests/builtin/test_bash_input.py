@@ -25,7 +25,10 @@ def test_what_a_model_reads_of_it() -> None:
     assert bash_input.description.text == snapshot("""\
 Type into a command that waits for input on its terminal.
 
-Use this after Bash with `terminal` said that the command waits for input.\
+Use this after Bash with `terminal` said that the command waits for input.
+
+Examples:
+- answer the waiting program with yes: {"text": "yes"}\
 """)
 
 
@@ -47,9 +50,10 @@ age? \n\
 [It waits for input after `age? `. Answer with BashInput.]\
 """)
         assert await desk.words("BashInput", text="7\n") == snapshot("""\
+Error (execution_error): The command ended with exit code 3.
+
 7
 Bob is 7
-[Exit code 3.]
 [It ended its own shell. The shell's folder and variables are as before this command.]\
 """)
 

@@ -27,7 +27,10 @@ Use this after Bash with `run_in_background`, and to see whether it still runs.
 
 Usage notes:
 - Each reading goes on where the last one ended.
-- With `wait_for` it waits, for example for the line that says a server is ready.\
+- With `wait_for` it waits, for example for the line that says a server is ready.
+
+Examples:
+- read the new output of the background command bash_3: {"shell_id": "bash_3"}\
 """)
 
 

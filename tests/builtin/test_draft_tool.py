@@ -628,7 +628,10 @@ Usage notes:
 - Every parameter and the result have a type; the docstring says in its first sentences what the tool does and when to use it, and describes each parameter under `Args:`.
 - `kind` is "readonly" if it changes nothing, "write" if it changes files, "execute" if it does more. It is checked: what a run changes is seen.
 - Only the standard library and installed packages can be imported. Examples run in the workspace without network, and what they write is thrown away.
-- If the draft is not accepted the result says why; fix it and call this again, at most three times.\
+- If the draft is not accepted the result says why; fix it and call this again, at most three times.
+
+Examples:
+- write a tool that counts words: {"description": "Counts the words of a text.", "code": "from ferrule import tool\\n\\n\\n@tool(kind='readonly')\\ndef count_words(text: str) -> int:\\n    '''Count the words of a text. Use this for questions about length.\\n\\n    Args:\\n        text: Any text.\\n    '''\\n    return len(text.split())\\n", "examples": [{"arguments": {"text": "one two"}, "gives": 2}, {"arguments": {"text": ""}, "gives": 0}]}\
 """)
             assert tool.expected_form == snapshot(
                 '{"description": string, "code": string, "examples": [{"arguments": object, "gives": any (optional, default null), "check": string (optional, default ""), "fails": boolean (optional, default false)}, …]}'

@@ -35,7 +35,10 @@ Use this for changes inside an existing file: everything else in it stays as it 
 
 IMPORTANT:
 - The file must have been read first, and be unchanged since.
-- `old_string` must stand in the file exactly once, unless `replace_all` is set; give enough lines around it.\
+- `old_string` must stand in the file exactly once, unless `replace_all` is set; give enough lines around it.
+
+Examples:
+- change "port = 80" to "port = 8080" in server.ini: {"file_path": "server.ini", "old_string": "port = 80", "new_string": "port = 8080"}\
 """)
     assert edit.input_schema == snapshot(
         {
@@ -71,7 +74,7 @@ def test_it_says_what_it_changed(desk: Desk) -> None:
     assert result.llm_content == snapshot("Edited `f.py` in 1 place (+2 -1 lines).")
     assert result.display_content == snapshot("edited (+2 −1)")
     assert result.data == snapshot(
-        {"file_path": "f.py", "replacements": 1, "added": 2, "removed": 1, "matched_by": ["exact"], "notes": []}
+        {"file_path": "f.py", "replacements": 1, "added": 2, "removed": 1, "matched_by": ["exact"]}
     )
     assert result.metadata["diff"] == snapshot("""\
 --- a/f.py
@@ -103,12 +106,12 @@ Error (validation_error): The old text is empty, so there is no place to change.
 Suggestion: Give the text to find, or use Write to create the whole file.\
 """)
     assert refused(desk.edit("f.py", "return True", "return 1"), "several").llm_content == snapshot("""\
-Error (execution_error): The old text is found 2 times: on lines 4, 9.
+Error (validation_error): The old text is found 2 times: on lines 4, 9.
 
 Suggestion: Add lines before or after it until it is found once, or set `replace_all` to change every one.\
 """)
     assert refused(desk.edit("f.py", "def greet(nome):\n    if name:\n", "x"), "missing").llm_content == snapshot("""\
-Error (not_found_error): The old text is not in the file. The nearest is on lines 1-2. The first difference is on line 1, column 12: the file has `def greet(name):`, you gave `def greet(nome):`.
+Error (validation_error): The old text is not in the file. The nearest is on lines 1-2. The first difference is on line 1, column 12: the file has `def greet(name):`, you gave `def greet(nome):`.
 
      1	def greet(name):
      2	····if name:
@@ -117,7 +120,7 @@ Error (not_found_error): The old text is not in the file. The nearest is on line
 Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
 """)
     assert refused(desk.edit("f.py", "nothing of the sort", "x"), "missing").llm_content == snapshot("""\
-Error (not_found_error): The old text is not in the file, nor anything like it.
+Error (validation_error): The old text is not in the file, nor anything like it.
 
 Suggestion: Read the file again and copy the text to change from it.\
 """)
@@ -133,7 +136,7 @@ Error (execution_error): `a.bin` is not a text file, and is not edited.
 Suggestion: Write the whole file, or change it with a command made for its type.\
 """)
     assert refused(desk.edit("folder", "a", "b"), "directory").llm_content == snapshot("""\
-Error (execution_error): `folder` is a directory, not a file.
+Error (validation_error): `folder` is a directory, not a file.
 
 Suggestion: List it instead.\
 """)
@@ -238,7 +241,7 @@ def test_what_stands_there_is_replaced_to_the_letter(desk: Desk) -> None:
 def test_a_copy_that_may_have_lost_its_end_is_asked_about(desk: Desk) -> None:
     desk.seen("f", "one\n'two'\nthree\n")
     assert refused(desk.edit("f", "‘two’", ""), "misfit").llm_content == snapshot("""\
-Error (execution_error): The old text fits on line 2, but it is a whole line without its line ending and the new text is empty, so whether an empty line should stay is not clear. Nothing was changed.
+Error (validation_error): The old text fits on line 2, but it is a whole line without its line ending and the new text is empty, so whether an empty line should stay is not clear. Nothing was changed.
 
      2	'two'
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
@@ -252,7 +255,7 @@ def test_a_notebook_is_edited_as_the_json_it_is(desk: Desk) -> None:
     cells = '{"cells": [{"cell_type": "code", "source": ["x = 1\\n",\n"print(x)"]}], "nbformat": 4}\n'
     desk.seen("n.ipynb", cells)
     assert refused(desk.edit("n.ipynb", "x = 1\nprint(x)", "x = 2\nprint(x)"), "missing").llm_content == snapshot("""\
-Error (not_found_error): The old text is not in the file. The nearest is on lines 1-2. The first difference is on line 1, column 1: the file has `{"cells": [{"cell_type": "code", "source…`, you gave `x = 1`.
+Error (validation_error): The old text is not in the file. The nearest is on lines 1-2. The first difference is on line 1, column 1: the file has `{"cells": [{"cell_type": "code", "source…`, you gave `x = 1`.
 
      1	{"cells": [{"cell_type": "code", "source": ["x = 1\\n",
      2	"print(x)"]}], "nbformat": 4}
@@ -368,3 +371,10 @@ Suggestion: Keep more of its text beyond ASCII, or ask the user whether the file
     assert desk.bytes_of("f.txt") == before
     assert desk.edit("f.txt", "中文注释", "中文").success
     assert "é: 中文" in desk.read("f.txt").llm_content
+
+
+def test_its_metadata_has_the_start_of_the_old_text(desk: Desk) -> None:
+    """T9."""
+    desk.seen("f.py", CODE)
+    preview = desk.edit("f.py", CODE.partition("\n\n")[0], "pass").metadata["old_string_preview"]
+    assert (len(preview), preview[:16], preview[-1]) == (51, "def greet(name):", "…")

@@ -25,7 +25,10 @@ def test_what_a_model_reads_of_it() -> None:
     assert execute_command.description.text == snapshot("""\
 Run a shell command and give its output and exit code.
 
-Use this to build, test and start programs. It runs in a sandbox, within two minutes, with nothing to read from.\
+Use this to build, test and start programs. It runs in a sandbox, within two minutes, with nothing to read from.
+
+Examples:
+- run the command whoami: {"command": "whoami"}\
 """)
 
 
@@ -34,9 +37,11 @@ async def test_good_cases(tmp_path: Path) -> None:
         (desk.workspace / "sub").mkdir()
         assert await desk.words("executeCommand", command="pwd; ls /nope", cwd="sub") == snapshot(
             """\
+Error (execution_error): The command ended with exit code 2.
+
 /ws/sub
+[stderr]
 ls: cannot access '/nope': No such file or directory
-[Exit code 2.]
 [Commands do not see `/nope`, whether it exists or not: it is outside the workspace. If you need it, ask the user to add its folder with `--add-dir` or `shell.see`.]\
 """
         )
@@ -82,8 +87,10 @@ Suggestion: Call `executeCommand` again with {"command": string, "cwd": string |
 """)
         assert await desk.words("executeCommand", command="touch /usr/x") == snapshot(
             """\
+Error (execution_error): The command ended with exit code 1.
+
+[stderr]
 touch: cannot touch '/usr/x': Read-only file system
-[Exit code 1.]
 [The sandbox kept the command from writing `/usr/x`: only the workspace and `/tmp` are writable. Write inside the workspace or below `/tmp`, or ask the user to add the folder to `writable` of `[sandbox]` in their settings.]\
 """
         )

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 from tests.builtin.search_workspace import ask, plant, words
+from tests.plugins.files import write
 from tests.workspace.desk import Desk, refused
 
-from ferrule import PartialOutput, Progress, RawCall, Registry, Runtime, Session, ToolResult
+from ferrule import PartialOutput, Progress, RawCall, Registry, RulePolicy, Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.file_search import file_search
 from ferrule.core.context import Cancellation
@@ -50,7 +51,10 @@ Usage notes:
 
 IMPORTANT:
 - All files change or none does, and all are undone as one. The files need not have been read before.
-- A file that changed since the same replacement was previewed stops it: preview again.\
+- A file that changed since the same replacement was previewed stops it: preview again.
+
+Examples:
+- replace "http:" with "https:" in many files: {"pattern": "http:", "replace_with": "https:", "literal": true}\
 """)
     assert file_search.expected_form == snapshot(
         '{"pattern": string, "path": string (optional, default "."), "file_glob": string | null (optional, default null), "exclude": string | null (optional, default null), "replace_with": string | null (optional, default null), "preview_only": boolean (optional, default true), "multiline": boolean (optional, default false), "literal": boolean (optional, default false), "ignore_case": boolean (optional, default false), "head_limit": integer (optional, default 200)}'
@@ -608,3 +612,43 @@ def test_a_cancelled_call_has_changed_nothing_when_it_ends(desk: Desk, monkeypat
     assert "abandoned" not in result.error.message
     assert set(files(desk.workspace).values()) == {b"old\n"}
     assert desk.files.history.recent() == []
+
+
+FOLDER_RULES = {
+    "Edit(src/**)": {"src": True, "src/sub": True, "src/a.txt": True, "lib": False, ".": False},
+    "Edit(src/sub/**)": {"src": False, "src/sub": True, "src/sub/b.txt": True},
+    "Edit(src/*)": {"src": False, "src/a.txt": True},
+    "Edit(*.txt)": {"src": False, "src/a.txt": True},
+    "Edit([!l]**)": {"src": False},
+    "Edit(src)": {"src": False},
+    "Edit(src/)": {"src": True, "lib": False},
+    "Edit(**)": {"src": True, ".": True},
+    "Edit(**/sub/**)": {"src/sub": True, "src": False},
+}
+
+
+@pytest.mark.parametrize("rule", FOLDER_RULES)
+def test_a_rule_for_all_in_a_folder_lets_it_replace_there(tmp_path: Path, rule: str) -> None:
+    """P4: a rule that covers only some of what is in the folder is not enough."""
+    write(tmp_path, {"src/a.txt": "old", "src/sub/b.txt": "old", "lib/c.txt": "old"})
+    session = Session(workspace=tmp_path)
+    for path, allowed in FOLDER_RULES[rule].items():
+        call = {"pattern": "old", "replace_with": "old", "preview_only": False, "path": path}
+        result = asyncio.run(
+            Runtime(builtin_tools(), policy=RulePolicy(allow=[rule]), session=session).run("FileSearch", call)
+        )
+        assert result.success is allowed, (path, result.llm_content)
+
+
+def test_a_rule_for_a_folder_changes_nothing_that_is_denied_in_it(tmp_path: Path) -> None:
+    write(tmp_path, {"src/a.txt": "old", "src/secret.txt": "old"})
+    rules = RulePolicy(allow=["Edit(src/**)"], deny=["Edit(secret.txt)"])
+    call = {"pattern": "old", "replace_with": "new", "preview_only": False, "path": "src"}
+    runtime = Runtime(builtin_tools(), policy=rules, session=Session(workspace=tmp_path))
+    result = asyncio.run(runtime.run("FileSearch", call))
+    assert files(tmp_path) == {"src/a.txt": b"new", "src/secret.txt": b"old"}
+    assert result.llm_content == snapshot("""\
+Replaced 1 match in 1 file.
+src/a.txt: 1
+[1 file with a match stays as it is: `src/secret.txt` (denied by `Edit(secret.txt)` from the program).]\
+""")

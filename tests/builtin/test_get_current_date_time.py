@@ -42,6 +42,9 @@ Get the current date and time of this machine.
 Use this whenever the answer depends on today's date or the time of day, instead of guessing.
 
 Usage notes:
-- `datetime` is ISO 8601 with the offset from UTC; `timestamp` is in seconds since 1970-01-01 UTC.\
+- `datetime` is ISO 8601 with the offset from UTC; `timestamp` is in seconds since 1970-01-01 UTC.
+
+Examples:
+- what time is it, and what day is today: {}\
 """)
     assert tool.input_schema == snapshot({"additionalProperties": False, "properties": {}, "type": "object"})

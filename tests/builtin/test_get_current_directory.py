@@ -23,6 +23,9 @@ def test_what_a_model_reads_of_it() -> None:
     assert tool.description.text == snapshot("""\
 Get the directory that relative paths start from.
 
-Use this to learn where you are before naming files by relative paths.\
+Use this to learn where you are before naming files by relative paths.
+
+Examples:
+- which directory is this: {}\
 """)
     assert tool.input_schema == snapshot({"additionalProperties": False, "properties": {}, "type": "object"})

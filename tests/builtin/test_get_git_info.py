@@ -36,7 +36,10 @@ other program that the repository names.
 
 Usage notes:
 - `branch` is null when HEAD is detached, `commit` is null before the first one. `added` holds new files, also those git does not track yet; a folder of only such files is named once, with `/`.
-- Each list holds at most 500 names; `notes` says what is left out. A repository that begins above the workspace does not count.\
+- Each list holds at most 500 names; `notes` says what is left out. A repository that begins above the workspace does not count.
+
+Examples:
+- which git branch is this, and what has changed: {}\
 """)
 
 
@@ -48,7 +51,6 @@ def test_what_it_gives(tmp_path: Path) -> None:
             "commit": None,
             "remote": None,
             "status": {"modified": [], "added": [], "deleted": []},
-            "notes": [],
         }
     )
     assert ask(get_git_info, tmp_path).display_content == "not a git repository"
@@ -69,7 +71,6 @@ def test_what_it_gives(tmp_path: Path) -> None:
             "commit": "b92a9bbb57b0b58f29d600c0546a924b0c3e8647",
             "remote": "https://example.org/x.git",
             "status": {"modified": ["a"], "added": ["c"], "deleted": ["b"]},
-            "notes": [],
         }
     )
     assert result.display_content == "main, 3 changes"

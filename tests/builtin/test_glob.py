@@ -23,8 +23,12 @@ what a folder holds use LS.
 
 Usage notes:
 - `*` and `?` stay within a name, `**` spans folders, `{a,b}` and `[a-z]` choose: `src/**/*.{ts,tsx}`.
-- A pattern without a slash fits at any depth: `*.py`, `Makefile`.
-- Files only, hidden ones too. Left out are folders, links, `.git`, `node_modules`, and what `.gitignore`, `.ignore` or `.ferruleignore` names, unless `path` starts there.\
+- A pattern fits at any depth: `*.py`, `core/*.ts`. One that begins with `./` starts at `path`: `./*.md`.
+- Files only, hidden ones too. Left out are folders, links, `.git`, `node_modules`, and what `.gitignore`, `.ignore` or `.ferruleignore` names, unless `path` starts there.
+
+Examples:
+- find all Python files: {"pattern": "*.py"}
+- find files named setup.cfg in the lib folder: {"pattern": "setup.cfg", "path": "lib"}\
 """)
 
 
@@ -70,6 +74,29 @@ No file fits `*.log` in `.`.
 """)
 
 
+def test_a_pattern_with_a_slash_fits_at_any_depth(tmp_path: Path) -> None:
+    """D puts `**/` before every pattern; `./` and an absolute path say where one starts."""
+    for name in ("core/top.ts", "src/core/a.ts", "src/core/deep/b.ts", "src/score/c.ts", "lib/src/core/d.ts"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+
+    def found(pattern: str, path: str = ".") -> list[str]:
+        said = words(glob, tmp_path, {"pattern": pattern, "path": path}).splitlines()
+        return sorted(line for line in said[1:] if line.endswith(".ts"))
+
+    everywhere = ["core/top.ts", "lib/src/core/d.ts", "src/core/a.ts"]
+    assert found("core/*.ts") == found("**/core/*.ts") == everywhere
+    assert found("core/**") == sorted([*everywhere, "src/core/deep/b.ts"])
+    assert found("core/") == found("core/**")
+    assert found("src/**/*.ts") == sorted({*everywhere, "src/core/deep/b.ts", "src/score/c.ts"} - {"core/top.ts"})
+    assert found("./core/*.ts") == found(f"{tmp_path}/core/*.ts") == ["core/top.ts"]
+    assert found("core/*.ts", "src") == ["src/core/a.ts"]
+    assert found("./*.ts", "src/core") == ["src/core/a.ts"]
+    assert found("{core,score}/*.ts") == sorted([*everywhere, "src/score/c.ts"])
+    assert found("./top.ts") == []
+
+
 def test_no_file_is_a_success_that_says_what_is_near(tmp_path: Path) -> None:
     root = plant(tmp_path)
     assert ask(glob, root, {"pattern": "*.rs"}).success
@@ -104,7 +131,7 @@ Error (validation_error): The glob `/etc/*` is not in `.`.
 Suggestion: Write it from the folder given as `path`.\
 """)
     assert words(glob, root, {"pattern": "*", "path": "src/app.py"}) == snapshot("""\
-Error (execution_error): `src/app.py` is a file, not a folder.
+Error (validation_error): `src/app.py` is a file, not a folder.
 
 Suggestion: Give a folder as `path`.\
 """)
@@ -150,3 +177,10 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     result = ask(glob, root, {"pattern": "*.txt", "path": "link"})
     assert result.error is not None
     assert result.error.kind == "permission_error"
+
+
+def test_its_metadata_has_the_folder_it_looked_in(tmp_path: Path) -> None:
+    """T9."""
+    root = plant(tmp_path)
+    result = ask(glob, root, {"pattern": "*.py", "path": "src"})
+    assert result.metadata == {"pattern": "*.py", "path": "src", "cwd": str(root / "src"), "count": 2}

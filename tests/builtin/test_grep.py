@@ -48,7 +48,11 @@ Use this to find where something is written: a name, a message, a setting. To fi
 Usage notes:
 - The syntax is ripgrep's: `log.*Error`, `fn\\s+\\w+`, `\\bword\\b`. Escape braces and parentheses that are meant as they stand: `interface\\{\\}`, `main\\(`. Look-around and backreferences work too, more slowly.
 - Hidden files are searched. `.git`, `node_modules`, binary files, links, and what `.gitignore`, `.ignore` or `.ferruleignore` names are not, unless `path` starts there.
-- Results are in order of path. When some are left out, the result says how many.\
+- Results are in order of path. When some are left out, the result says how many.
+
+Examples:
+- search for "FIXME" in the code: {"pattern": "FIXME"}
+- show the lines that mention timeout in client.py: {"pattern": "timeout", "path": "client.py", "output_mode": "content"}\
 """)
 
 

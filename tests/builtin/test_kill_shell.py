@@ -24,7 +24,10 @@ def test_what_a_model_reads_of_it() -> None:
     assert kill_shell.description.text == snapshot("""\
 End a background command and everything that it started.
 
-Use this when a server or a watcher is no longer needed. It only reaches what Bash started in this session.\
+Use this when a server or a watcher is no longer needed. It only reaches what Bash started in this session.
+
+Examples:
+- stop the background command bash_3: {"shell_id": "bash_3"}\
 """)
 
 

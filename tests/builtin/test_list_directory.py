@@ -14,14 +14,18 @@ from ferrule.core.lint import lint_tool
 
 def test_what_a_model_reads_of_it() -> None:
     assert lint_tool(list_directory) == []
-    assert (list_directory.name, list_directory.display_name) == ("LS", "ListFiles")
+    assert (list_directory.name, list_directory.display_name) == ("LS", "Folder Listing")
     assert list_directory.description.text == snapshot("""\
 List what a folder holds: folders first, then files with their sizes.
 
 Use this to get to know a folder. To find files by name use Glob; to search in them use Grep.
 
 Usage notes:
-- Hidden files are shown. `.git`, `node_modules`, and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `path` starts there. Links are named and not followed.\
+- Hidden files are shown. `.git`, `node_modules`, and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `path` starts there. Links are named and not followed.
+
+Examples:
+- list what is in this folder: {}
+- which files are in the docs folder: {"path": "docs"}\
 """)
 
 
@@ -60,7 +64,7 @@ def test_good_cases(tmp_path: Path) -> None:
 def test_bad_cases(tmp_path: Path) -> None:
     root = plant(tmp_path)
     assert words(list_directory, root, {"path": "src/app.py"}) == snapshot("""\
-Error (execution_error): `src/app.py` is a file, not a folder.
+Error (validation_error): `src/app.py` is a file, not a folder.
 
 Suggestion: Read it, or list its folder.\
 """)

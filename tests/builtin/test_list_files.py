@@ -21,7 +21,11 @@ Use this to see what is there before reading files. `total` counts every entry; 
 first are listed, and `notes` says so.
 
 Usage notes:
-- Hidden files are listed. `.git`, `node_modules` and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `directoryPath` starts there. Links are listed as files and not followed.\
+- Hidden files are listed. `.git`, `node_modules` and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `directoryPath` starts there. Links are listed as files and not followed.
+
+Examples:
+- list what is in this folder: {}
+- list the files in docs and all folders below it: {"directoryPath": "docs", "recursive": true}\
 """)
     assert list_files.input_schema == snapshot(
         {
@@ -47,13 +51,7 @@ def test_what_it_gives(tmp_path: Path) -> None:
     root = plant(tmp_path)
     result = ask(list_files, root)
     assert result.data == snapshot(
-        {
-            "path": ".",
-            "files": ["-rf", ".gitignore"],
-            "directories": [".config", "docs", "src"],
-            "total": 5,
-            "notes": [],
-        }
+        {"path": ".", "files": ["-rf", ".gitignore"], "directories": [".config", "docs", "src"], "total": 5}
     )
     assert result.display_content == "found 5 entries"
     assert ask(list_files, root, {"directoryPath": "src", "recursive": True}).data == snapshot(
@@ -62,11 +60,10 @@ def test_what_it_gives(tmp_path: Path) -> None:
             "files": ["src/util/text.py", "src/app.py", "src/view.ts"],
             "directories": ["src/util"],
             "total": 4,
-            "notes": [],
         }
     )
     assert words(list_files, root, {"directoryPath": "src/app.py"}) == snapshot("""\
-Error (execution_error): `src/app.py` is a file, not a folder.
+Error (validation_error): `src/app.py` is a file, not a folder.
 
 Suggestion: Read it, or list the folder it is in.\
 """)

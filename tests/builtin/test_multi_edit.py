@@ -20,7 +20,10 @@ Use this instead of several Edits of the same file: either every change is made,
 
 IMPORTANT:
 - The file must have been read first, and be unchanged since.
-- Each edit works on what the edits before it made.\
+- Each edit works on what the edits before it made.
+
+Examples:
+- make two changes in a.py: {"file_path": "a.py", "edits": [{"old_string": "x = 1", "new_string": "x = 2"}, {"old_string": "y = 1", "new_string": "y = 2"}]}\
 """)
     assert multi_edit.input_schema == snapshot(
         {
@@ -120,12 +123,12 @@ def test_one_that_fails_undoes_none_because_none_was_made(desk: Desk, wrong: int
 def test_errors_say_which_edit_it_was(desk: Desk) -> None:
     desk.seen("f.txt", "one\ntwo\ntwo\n")
     assert desk.multi_edit("f.txt", ("one", "1"), ("two", "2")).llm_content == snapshot("""\
-Error (execution_error): Edit 2 of 2 failed, so no edit was made. The old text is found 2 times: on lines 2, 3.
+Error (validation_error): Edit 2 of 2 failed, so no edit was made. The old text is found 2 times: on lines 2, 3.
 
 Suggestion: Add lines before or after it until it is found once, or set `replace_all` to change every one.\
 """)
     assert desk.multi_edit("f.txt", ("one", "1"), ("one", "2")).llm_content == snapshot("""\
-Error (not_found_error): Edit 2 of 2 failed, so no edit was made. The old text is not in the file, nor anything like it.
+Error (validation_error): Edit 2 of 2 failed, so no edit was made. The old text is not in the file, nor anything like it.
 
 Suggestion: Read the file again and copy the text to change from it.\
 """)

@@ -112,7 +112,7 @@ CASES: dict[str, Case] = {
     "exit ends the command, not the tool": Case(["x=5; exit 3", "echo on$x"], both(codes(3, 0), writes("on\n"))),
     "set -e ends the command, not the tool": Case(["set -e; false; echo no", "echo on"], codes(1, 0)),
     "exec ends the command, not the tool": Case(["exec ls", "echo on"], both(codes(0, 0), writes("on\n"))),
-    "a syntax error is told with its line": Case(["echo a\nif then"], says("line 2: syntax error", "Exit code 2")),
+    "a syntax error is told with its line": Case(["echo a\nif then"], says("line 2: syntax error", "exit code 2")),
     "exit codes are told": Case(["true", "false", "bash -c 'exit 255'", "nosuch"], codes(0, 1, 255, 127)),
     "signals are told": Case(["sh -c 'kill -TERM $$'", "kill -9 $$", "echo on"], codes(143, 137, 0)),
     "a folder that is not there is an error": Case(
@@ -186,7 +186,7 @@ CASES: dict[str, Case] = {
     "getpass gets the end": at_once("python3 -c 'import getpass; getpass.getpass()'", "EOFError"),
     "the terminal cannot be opened": at_once("read x </dev/tty", "No such device"),
     "an interpreter ends": at_once("python3"),
-    "git asks for nothing": at_once("git -c user.name=a -c user.email=b commit --allow-empty", "Exit code"),
+    "git asks for nothing": at_once("git -c user.name=a -c user.email=b commit --allow-empty", "exit code"),
     "a prompt on a terminal is answered": Case(
         [bash("read -p 'name? ' x; echo got $x", terminal=True), ["BashInput", {"text": "bob\n"}]],
         both(says("waits for input after `name? `", last=0), says("got bob")),
@@ -275,7 +275,7 @@ CASES: dict[str, Case] = {
     ),
     # The network
     "no network, and it is said": Case(
-        ["curl -s http://example.org/"], says("Exit code", "`example.org`: it has no network", "`hosts` of `[sandbox]`")
+        ["curl -s http://example.org/"], says("exit code", "`example.org`: it has no network", "`hosts` of `[sandbox]`")
     ),
     "no network behind a pipe": Case(["curl -s http://192.0.2.1/ | cat"], says("`192.0.2.1`: it has no network")),
     "no network for programs of one's own": Case(

@@ -32,7 +32,11 @@ shown, notebooks come as cells, and of other binary files you get the type and t
 
 Usage notes:
 - A long file comes in pages: read on with `offset`.
-- Lines over 2000 characters are cut, and say so.\
+- Lines over 2000 characters are cut, and say so.
+
+Examples:
+- show what is in README.md: {"file_path": "README.md"}
+- read the first 40 lines of src/app.py: {"file_path": "src/app.py", "limit": 40}\
 """)
     assert read.input_schema == snapshot(
         {
@@ -91,7 +95,6 @@ one
   three	with a tab
 last\
 """,
-            "notes": [],
         }
     )
     assert {key: result.metadata[key] for key in ("total_lines", "lines_read", "has_more")} == snapshot(
@@ -109,7 +112,7 @@ def test_a_page_says_how_to_read_on(desk: Desk) -> None:
      7	line 7
 [… 3 more lines; read on with offset=7]\
 """)
-    assert result.display_content == snapshot("read 4 lines of 10")
+    assert result.display_content == snapshot("read lines 4 to 7 of 10")
     assert (result.metadata["total_lines"], result.metadata["lines_read"], result.metadata["has_more"]) == (10, 4, True)
     assert "more" not in desk.read("f.txt", offset=7, limit=3).llm_content
     assert desk.read("f.txt", limit=9).llm_content.splitlines()[-1] == snapshot(
@@ -254,7 +257,6 @@ print(1)
 # Cell 2 (code)
 print(1)\
 """,
-            "notes": [],
         }
     )
     assert desk.read("n.ipynb", offset=3).llm_content == snapshot("`n.ipynb` has 3 cells; offset 3 is past its end.")
@@ -294,7 +296,7 @@ def test_a_directory_is_not_a_file(desk: Desk) -> None:
     for path in ("src", "src/", "."):
         refused(desk.read(path), "directory")
     assert desk.read("src").llm_content == snapshot("""\
-Error (execution_error): `src` is a directory, not a file.
+Error (validation_error): `src` is a directory, not a file.
 
 Suggestion: List it instead.\
 """)

@@ -14,7 +14,10 @@ def test_what_a_model_reads_of_it() -> None:
     assert read_file.description.text == snapshot("""\
 Read a whole text file.
 
-Use this when the content of a file matters, and before changing it.\
+Use this when the content of a file matters, and before changing it.
+
+Examples:
+- show what is in README.md: {"filePath": "README.md"}\
 """)
     assert read_file.input_schema == snapshot(
         {
@@ -43,7 +46,6 @@ def test_it_gives_the_whole_text_and_what_it_is_written_in(desk: Desk) -> None:
 """,
             "size": 16,
             "encoding": "utf-16-le",
-            "notes": [],
         }
     )
     assert result.llm_content == "é\r\n日本\r\n"
@@ -72,7 +74,7 @@ Error (execution_error): `big.log` has 64,000,001 bytes, too many to read at onc
 Suggestion: Use Read, page by page.\
 """)
     assert refused(desk.call("readFile", "src"), "directory").llm_content == snapshot("""\
-Error (execution_error): `src` is a directory, not a file.
+Error (validation_error): `src` is a directory, not a file.
 
 Suggestion: List it instead.\
 """)

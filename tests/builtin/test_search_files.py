@@ -21,15 +21,18 @@ Use this when you know a part of a file's name. `count` counts every match; the 
 is a success with a count of 0.
 
 Usage notes:
-- A pattern without a slash fits at any depth; `**` spans directories; `{a,b}` chooses.
-- Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `baseDir` starts there.\
+- A pattern fits at any depth, unless it begins with `./`; `**` spans directories; `{a,b}` chooses.
+- Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `baseDir` starts there.
+
+Examples:
+- find all Python files: {"pattern": "*.py"}\
 """)
     assert search_files.input_schema == snapshot(
         {
             "additionalProperties": False,
             "properties": {
                 "pattern": {
-                    "description": "A glob from `baseDir` on, e.g. `*.py` or `src/**/*.ts`.",
+                    "description": "A glob for names or ends of paths, e.g. `*.py` or `src/**/*.ts`.",
                     "maxLength": 4096,
                     "minLength": 1,
                     "type": "string",
@@ -49,15 +52,13 @@ Usage notes:
 def test_what_it_gives(tmp_path: Path) -> None:
     root = plant(tmp_path)
     result = ask(search_files, root, {"pattern": "*.md"})
-    assert result.data == snapshot(
-        {"pattern": "*.md", "matches": ["docs/名前.md", "docs/a guide.md"], "count": 2, "notes": []}
-    )
+    assert result.data == snapshot({"pattern": "*.md", "matches": ["docs/名前.md", "docs/a guide.md"], "count": 2})
     assert result.display_content == "found 2 files"
     assert ask(search_files, root, {"pattern": "util/*", "baseDir": "src"}).data == snapshot(
-        {"pattern": "util/*", "matches": ["src/util/text.py"], "count": 1, "notes": []}
+        {"pattern": "util/*", "matches": ["src/util/text.py"], "count": 1}
     )
     assert ask(search_files, root, {"pattern": "*.none"}).data == snapshot(
-        {"pattern": "*.none", "matches": [], "count": 0, "notes": []}
+        {"pattern": "*.none", "matches": [], "count": 0}
     )
     assert words(search_files, root, {"pattern": "../*"}) == snapshot("""\
 Error (validation_error): The glob `../*` leads out with `..`.
@@ -65,7 +66,7 @@ Error (validation_error): The glob `../*` leads out with `..`.
 Suggestion: Give the folder as `path`, and the glob below it.\
 """)
     assert words(search_files, root, {"pattern": "*", "baseDir": "-rf"}) == snapshot("""\
-Error (execution_error): `-rf` is a file, not a folder.
+Error (validation_error): `-rf` is a file, not a folder.
 
 Suggestion: Give a folder as `baseDir`.\
 """)

@@ -65,7 +65,8 @@ async def test_without_bubblewrap_landlock_holds(tmp_path: Path) -> None:
         assert await desk.bash("echo 1 >made; cat made") == "1"
         assert "Permission denied" in await desk.bash(f"touch {tmp_path}/outside")
         assert await desk.bash("curl -s http://192.0.2.1") == snapshot("""\
-[Exit code 7.]
+Error (execution_error): The command ended with exit code 7, and wrote nothing.
+
 [The sandbox kept the command from reaching `192.0.2.1`: it has no network. Do without the network, or ask the user to allow `192.0.2.1` in `hosts` of `[sandbox]` in their settings.]\
 """)
         assert not (tmp_path / "outside").exists()
@@ -155,7 +156,7 @@ Found 1 matching line in 1 file.
             ),
         ):
             assert "can be read but not changed" in await desk.words(tool, **arguments), tool
-        assert (await desk.bash(f"echo x >>{file} || echo refused")).startswith("bash: line 1:")
+        assert (await desk.bash(f"echo x >>{file} || echo refused")).startswith("[stderr]\nbash: line 1:")
         assert Path(file).read_text().endswith("the end\n")
         assert "outside" in await desk.words("Read", file_path=f"{folder}/../x")
         async with shell_desk(tmp_path) as other:

@@ -136,7 +136,7 @@ async def test_a_hook_that_crashes_lets_nothing_run(tmp_path: Path) -> None:
         raise RuntimeError("out of order")
 
     runtime = Runtime(
-        builtin_tools(),
+        builtin_tools(family="all"),
         policy=SaysYes(),
         session=Session(workspace=tmp_path),
         hooks=[Hook("checks", broken)],

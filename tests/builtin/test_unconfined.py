@@ -69,7 +69,7 @@ async def asked_desk(folder: Path, policy: Any, choice: Choice) -> AsyncGenerato
     person = Person(choice)
     folder.mkdir(exist_ok=True)
     async with shell_desk(folder, policy=policy) as desk:
-        desk.runtime = Runtime(builtin_tools(), policy=policy, session=desk.session, ask=person)
+        desk.runtime = Runtime(builtin_tools(family="all"), policy=policy, session=desk.session, ask=person)
         yield desk, person
 
 
@@ -174,7 +174,9 @@ async def test_a_call_that_a_hook_changed_asks_too(tmp_path: Path) -> None:
 
     hook = Hook("change", before=lambda call, session: HookReply(arguments={"command": "touch changed"}))
     async with asked_desk(tmp_path, SaysYes(), Choice.NO) as (desk, person):
-        desk.runtime = Runtime(builtin_tools(), policy=SaysYes(), session=desk.session, ask=person, hooks=[hook])
+        desk.runtime = Runtime(
+            builtin_tools(family="all"), policy=SaysYes(), session=desk.session, ask=person, hooks=[hook]
+        )
         for _ in range(2):
             await desk.bash("touch made")
         assert [UNCONFINED in one.reason for one in person.asked] == [True, True]

@@ -355,19 +355,19 @@ buy milk
 call Ada
 """)
     assert model.told("listFiles", directoryPath="src") == snapshot(
-        '{"path":"src","files":["src/Makefile","src/app.py","src/util.py"],"directories":[],"total":3,"notes":[]}'
+        '{"path":"src","files":["src/Makefile","src/app.py","src/util.py"],"directories":[],"total":3}'
     )
     assert model.told("searchFiles", pattern="*.py") == snapshot(
-        '{"pattern":"*.py","matches":["src/util.py","src/app.py"],"count":2,"notes":[]}'
+        '{"pattern":"*.py","matches":["src/util.py","src/app.py"],"count":2}'
     )
-    assert model.told("searchFiles", pattern="*.rs") == snapshot('{"pattern":"*.rs","matches":[],"count":0,"notes":[]}')
+    assert model.told("searchFiles", pattern="*.rs") == snapshot('{"pattern":"*.rs","matches":[],"count":0}')
     assert model.told("getCurrentDirectory") == snapshot('{"path":"/ws","basename":"app"}')
 
 
 def test_git(model: Model) -> None:
     """The password in an address is never told."""
     assert model.told("getGitInfo") == snapshot(
-        '{"isRepo":false,"branch":null,"commit":null,"remote":null,"status":{"modified":[],"added":[],"deleted":[]},"notes":[]}'
+        '{"isRepo":false,"branch":null,"commit":null,"remote":null,"status":{"modified":[],"added":[],"deleted":[]}}'
     )
     who = {f"GIT_{role}_{what}": "x" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     clean = {"PATH": os.defpath, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", **who}
@@ -382,5 +382,5 @@ def test_git(model: Model) -> None:
     model.desk.put("new.txt", "new\n")
     (model.desk.workspace / "src/util.py").unlink()
     assert re.sub(r"[0-9a-f]{40}", "COMMIT", model.told("getGitInfo")) == snapshot(
-        '{"isRepo":true,"branch":"main","commit":"COMMIT","remote":"https://example.org/app.git","status":{"modified":["notes.txt"],"added":["new.txt"],"deleted":["src/util.py"]},"notes":[]}'
+        '{"isRepo":true,"branch":"main","commit":"COMMIT","remote":"https://example.org/app.git","status":{"modified":["notes.txt"],"added":["new.txt"],"deleted":["src/util.py"]}}'
     )

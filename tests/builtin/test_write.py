@@ -29,7 +29,10 @@ Use this for new files, or when most of a file changes; use Edit for small chang
 
 IMPORTANT:
 - A file that exists must have been read first, and be unchanged since.
-- Encoding and line endings of an existing file are kept.\
+- Encoding and line endings of an existing file are kept.
+
+Examples:
+- create a file todo.txt with the text "call Ann": {"file_path": "todo.txt", "content": "call Ann"}\
 """)
     assert write.input_schema == snapshot(
         {
@@ -58,7 +61,6 @@ def test_it_says_what_it_made(desk: Desk) -> None:
             "byte_count": 8,
             "added": 2,
             "removed": 0,
-            "notes": [],
         }
     )
     assert desk.bytes_of("src/new/main.py") == b"one\ntwo\n"
@@ -196,7 +198,7 @@ def test_a_directory_or_a_file_in_the_way_is_refused(desk: Desk) -> None:
     (desk.workspace / "src").mkdir()
     desk.put("file", "x")
     assert refused(desk.write("src", "x"), "directory").llm_content == snapshot("""\
-Error (execution_error): `src` is a directory, not a file.
+Error (validation_error): `src` is a directory, not a file.
 
 Suggestion: List it instead.\
 """)

@@ -70,7 +70,7 @@ def test_nobody_is_asked_about_an_edit_that_fails_either_way(ferrule: Command) -
     (ferrule.workspace / "a.txt").write_text("one\n")
     edit = ["call", "Edit", '{"file_path": "a.txt", "old_string": "two", "new_string": "2"}']
     said, status = at_a_terminal(ferrule, edit, "")
-    assert said.startswith("Error (not_found_error): The old text is not in the file")
+    assert said.startswith("Error (validation_error): The old text is not in the file")
     assert status == 1
 
 
@@ -222,7 +222,7 @@ def test_a_saved_always_lets_the_same_command_run_unasked(ferrule: Command) -> N
 def test_a_reason_goes_to_the_model(ferrule: Command) -> None:
     shown, status = at_a_terminal(ferrule, ["call", "save_note", '{"text": "x"}'], "n use the wiki\n")
     assert status == 3
-    assert "the user denied it. They said: use the wiki" in shown
+    assert "you denied it: use the wiki" in shown
 
 
 def test_yes_is_for_this_call_only() -> None:

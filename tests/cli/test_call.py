@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -56,6 +57,36 @@ def test_without_json_an_error_goes_to_stderr_in_words(ferrule: Command) -> None
     done = ferrule("call", "fail_politely")
     assert done.out == ""
     assert done.err == "Error (execution_error): It is broken.\n\nSuggestion: Bring a spare one.\n"
+
+
+def test_a_command_that_fails_fails_the_call(ferrule: Command) -> None:
+    """`ferrule call Bash '{"command": "make"}' && deploy` deploys nothing that was not made."""
+    done = ferrule("call", "Bash", '{"command": "echo out; echo err >&2; (exit 7)"}')
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "Error (execution_error): The command ended with exit code 7.\n\nout\n[stderr]\nerr\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        (["noSuch"], "`ferrule tools` lists the COUNT tools that are there."),
+        (["save_note", '{"text": "x"}', "--mode", "plan"], "`ferrule explain` says what would allow it."),
+        (["save_note", '{"text": "x"}'], "Allow it with `--allow 'save_note'`, or with that rule in your settings."),
+    ],
+)
+def test_a_user_reads_what_they_can_do_and_nothing_that_is_for_a_model(
+    ferrule: Command, arguments: list[str], suggestion: str
+) -> None:
+    said = ferrule("call", *arguments).err.partition("Suggestion: ")[2]
+    assert re.sub(r"\d+", "COUNT", said) == f"{suggestion}\n"
+
+
+@slow
+def test_the_line_for_the_user_is_in_their_language_also_for_programs(ferrule: Command) -> None:
+    """Everything else in the document is English."""
+    document = ferrule("call", "echo_text", '{"txt": 1}', "--json", "--lang", "zh").json
+    assert document["display_content"].startswith("`text`：必填")
+    assert document["error"]["message"].startswith("The arguments of `echo_text` have 2 problems:")
 
 
 def test_a_tool_that_returns_something_else_than_it_declares_fails_here_too(ferrule: Command) -> None:
@@ -385,6 +416,6 @@ def test_on_a_read_only_workspace_bash_says_so_and_blames_no_guard(ferrule: Comm
             timeout=120,
             check=False,
         )
-        assert "the workspace is on a read-only file system" in done.stdout, done.stdout + done.stderr
-        assert "guarded" not in done.stdout
-        assert "outside the workspace" not in done.stdout
+        assert "the workspace is on a read-only file system" in done.stderr, done.stdout
+        assert "guarded" not in done.stderr
+        assert "outside the workspace" not in done.stderr

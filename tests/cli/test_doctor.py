@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +12,14 @@ import pytest
 from ferrule.app.settings import FileSettings, Settings
 from ferrule.cli import doctor
 from ferrule.process import landlock
+from ferrule.toolbox.areas import AREAS
 from ferrule.workspace import confined
 from ferrule.workspace.searching import ripgrep
 
 if TYPE_CHECKING:
     from .conftest import Command
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def test_a_sound_installation_passes(ferrule: Command) -> None:
@@ -107,4 +112,22 @@ def test_an_added_folder_that_is_missing_is_named(tmp_path: Path) -> None:
     settings = Settings(files=FileSettings(folders=[tmp_path, Path("gone")]))
     assert files_checks(tmp_path, settings)["folders"] == (
         "fail", f"{tmp_path}/gone: listed in `files.folders` or `notes.vaults`, but does not exist",
+    )  # fmt: skip
+
+
+def test_it_knows_every_extra_that_a_user_can_install() -> None:
+    """Besides groups of them, what only developers need, and those of the toolbox, which `toolbox list` knows."""
+    extras = set(tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"])
+    groups = {"all", "toolbox", "docs", "test", "client"}
+    assert set(doctor.EXTRAS) == extras - groups - {area.extra for area in AREAS}
+
+
+def test_an_extra_that_is_missing_is_a_note_that_says_how_to_install_it(
+    ferrule: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda module: None if module == "nats" else ModuleSpec(module, None))
+    told = {one["name"]: one for one in ferrule("doctor", "--json").json}
+    assert told["extra plugins"]["state"] == "ok"
+    assert (told["extra remote"]["state"], told["extra remote"]["message"]) == (
+        "note", "running tools on other machines: not installed; pip install 'ferrule[remote]'",
     )  # fmt: skip

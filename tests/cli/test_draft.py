@@ -125,3 +125,20 @@ def test_what_cannot_be_is_said_in_a_line(ferrule: Command) -> None:
     waiting.parent.mkdir(parents=True)
     waiting.write_text(GOOD)
     assert "There is no EXAMPLES list" in ferrule("draft", "accept", "half", "--yes").err
+
+
+def test_a_new_draft_can_be_accepted_beforehand_and_those_that_wait_are_listed(ferrule: Command) -> None:
+    words = ("count the words of a text", "--model", script(ferrule, GOOD))
+    assert ferrule("draft", "list").err == "No draft waits here.\n"
+    assert ferrule("draft", *words).code == 0
+    (ferrule.workspace / ".ferrule/drafts/other.py").write_text("nonsense(")
+    waiting, other = ferrule("draft", "list", "--json").json
+    assert (waiting["name"], waiting["file"]) == ("count_words", ".ferrule/drafts/count_words.py")
+    assert waiting["description"].startswith("Count the words of a text.")
+    assert "Line 1" in other["description"]
+    assert ferrule("draft", "list").out.splitlines()[0].split() == ["NAME", "DESCRIPTION"]
+
+    accepted = ferrule("draft", *words, "--yes")
+    assert accepted.code == 0, accepted.err
+    assert "return len(text.split())" in accepted.out
+    assert "Accepted: count_words" in accepted.out

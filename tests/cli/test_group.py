@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
+from ferrule.cli.main import COMMANDS
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .conftest import Command
 
 
@@ -37,3 +44,70 @@ def test_the_language_may_be_said_after_the_command_too(ferrule: Command, comman
     before, after = ferrule("--lang", "zh", *command), ferrule(*command, "--lang", "zh")
     assert (after.code, after.out, after.err) == (before.code, before.out, before.err)
     assert after.code == 0
+
+
+def every_command() -> Iterator[tuple[str, click.Command]]:
+    """Every command and group as it is typed."""
+
+    def below(command: click.Command, typed: str) -> Iterator[tuple[str, click.Command]]:
+        yield typed, command
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                assert inner is not None
+                yield from below(inner, f"{typed} {name}")
+
+    for name, (module, _summary) in COMMANDS.items():
+        yield from below(getattr(import_module(f"ferrule.cli.{module}"), f"{name}_command"), name)
+
+
+def options_of(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
+
+
+EVERY = dict(every_command())
+
+
+def test_every_group_of_things_has_a_list() -> None:
+    """`serve` is no group of things: it starts the service, and `serve migrate` prepares its database."""
+    groups = {name for name, command in EVERY.items() if isinstance(command, click.Group)}
+    assert {name for name in groups if f"{name} list" not in EVERY} == {"serve"}
+    assert {
+        name for name in groups - {"serve", "completion"} if "--json" not in options_of(EVERY[f"{name} list"])
+    } == set()
+
+
+def test_what_asks_takes_yes() -> None:
+    asking = {"call", "chat", "run", "draft accept", "draft new", "market add"}
+    asking |= {f"plugin {name}" for name in ("enable", "install", "update")}
+    assert {name for name, command in EVERY.items() if "--yes" in options_of(command)} == asking
+
+
+def test_a_chat_with_yes_runs_a_call_that_asks(ferrule: Command) -> None:
+    script = ferrule.folder / "script.json"
+    script.write_text(json.dumps([{"calls": [{"name": "save_note", "arguments": {"text": "x"}}]}, "Done."]))
+    for more, words in (([], "`save_note` was not run"), (["--yes"], "saved x")):
+        done = ferrule.process("chat", "--plain", "--model", f"scripted:{script}", *more, stdin="go on\n")
+        assert done.code == 0
+        assert words in done.out
+
+
+@pytest.mark.parametrize("group", ["rules", "shells"])
+def test_a_group_that_lists_by_itself_takes_the_options_of_its_list(ferrule: Command, group: str) -> None:
+    listed = ferrule(group, "list", "--json", "--workspace", ".")
+    assert (listed.code, listed.err) == (0, "")
+    assert ferrule(group, "--json", "--workspace", ".") == listed
+    assert "list" in ferrule(group, "--help").out
+
+
+def test_completion_is_listed_for_each_shell(ferrule: Command) -> None:
+    assert ferrule("completion", "install", "fish", HOME=str(ferrule.folder)).code == 0
+    rows = ferrule("completion", "list", HOME=str(ferrule.folder)).out.splitlines()
+    script = ferrule.folder / ".config/fish/completions/ferrule.fish"
+    assert [row.split() for row in rows] == [
+        ["SHELL", "INSTALLED"],
+        ["bash", "no"],
+        ["zsh", "no"],
+        ["fish", str(script)],
+    ]

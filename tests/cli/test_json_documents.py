@@ -108,7 +108,7 @@ def test_an_option_that_does_not_exist_is_a_document(ferrule: Command, command: 
 NEED: dict[tuple[str, ...], list[str]] = {
     ("call",): ["save_note"],
     ("explain",): ["save_note"],
-    ("approvals", "allow"): ["a1"],
+    ("approvals", "approve"): ["a1"],
     ("approvals", "deny"): ["a1"],
     ("approvals", "show"): ["a1"],
     ("keys", "create"): ["ann"],
@@ -129,7 +129,8 @@ NO_SETTINGS = {
     ("plugin", "show"),
     ("rules", "test"),
     ("rules", "import"),
-    ("shells",),
+    ("draft", "list"),
+    ("shells", "list"),
     ("shells", "stop"),
     ("shells", "output"),
 }
@@ -180,7 +181,7 @@ def test_settings_that_are_broken_are_a_document(ferrule: Command, command: tupl
         (["rules", "test", "Bash(", "x", "--json"], 2, "settings_error", "Bash("),
         (["rules", "import", "nowhere.json", "--json"], 2, "usage_error", "nowhere.json"),
         (["mcp", "test", "nobody", "--json"], 2, "execution_error", "nobody"),
-        (["shells", "--json", "stop", "bash_9"], 2, "usage_error", "bash_9"),
+        (["shells", "stop", "--json", "bash_9"], 2, "usage_error", "bash_9"),
         (["shells", "output", "bash_9", "--json"], 2, "usage_error", "bash_9"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

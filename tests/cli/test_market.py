@@ -121,6 +121,13 @@ def test_without_a_key_and_a_terminal_nothing_is_added(ferrule: Command, site: S
     assert ferrule("market", "list").err == "There are no markets. Add one: ferrule market add NAME URL\n"
 
 
+def test_with_yes_the_key_is_pinned_and_printed(ferrule: Command, site: Site) -> None:
+    done = ferrule("market", "add", "acme", site.url, "--yes")
+    assert done.code == 0
+    assert PINNED in done.err
+    assert f"Pinned key: {PINNED}" in done.out
+
+
 def test_at_a_terminal_the_key_is_shown_and_confirmed(ferrule: Command, site: Site) -> None:
     for typed, said in (("n", "was not confirmed"), ("y", "Pinned key:")):
         arguments = ferrule.arguments("market", "add", "acme", site.url)

@@ -69,3 +69,14 @@ def test_a_refusal_counts_only_right_before_the_last_words() -> None:
 def test_what_a_call_does_is_said_from_its_pattern() -> None:
     assert doing(ASKED) == "reading `a.py`"
     assert doing(CallAsked(CALL, "as it is")) == "as it is"
+
+
+def test_wrong_arguments_are_marked_and_their_first_problem_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    message = "The arguments of `Read` have 2 problems:\n- `file_path`: required, but missing\n- `path`: unknown field"
+    wrong = ErrorInfo(ErrorKind.VALIDATION, message)
+    report = TextReport(CallStatus(Tools(Registry())))
+    for event in (ASKED, Done("c", "Read", ToolResult("c", "Read", False, message, "2 problems", None, wrong))):
+        report.show(event)
+    assert capsys.readouterr().err == (
+        "✗ reading `a.py`: The arguments of `Read` have 2 problems: `file_path`: required, but missing\n"
+    )

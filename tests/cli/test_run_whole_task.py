@@ -113,7 +113,8 @@ def test_a_bug_is_found_mended_tested_and_undone_and_the_record_matches(ferrule:
         call["call_id"]: call["tool"] for call in document["calls"]
     }
     assert len(recorded) == len(document["calls"])
-    assert {row["outcome"] for row in recorded} == {"success"}
+    failed = [row["call_id"] for row in recorded if row["outcome"] != "success"]
+    assert failed == [failing["call_id"]], "a command that ends with another code than 0 is a failed call"
     assert [row["tool"] for row in recorded[2:]] == ["Read", "Edit", "Bash"], "one after the other, as they depend"
     by_id = {row["call_id"]: row for row in recorded}
     for call in document["calls"]:

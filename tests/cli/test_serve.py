@@ -61,7 +61,7 @@ def test_a_tenant_with_a_role_a_user_and_a_key_is_made_from_the_shell(ferrule: C
     assert ferrule("keys", "revoke", "x", *of_acme).err == "Error: There is no key `x`.\n"
     assert ferrule("keys", "create", "ghost", *of_acme).err == "Error: There is no user `ghost`.\n"
     assert ferrule("users", "remove", "ann", *of_acme).code == 0
-    assert ferrule("users", "list", *of_acme).err == "There are no users.\n"
+    assert ferrule("users", "list", *of_acme).err == "Tenant: acme\nThere are no users.\n"
 
 
 @pytest.mark.parametrize(

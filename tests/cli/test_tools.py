@@ -13,8 +13,31 @@ if TYPE_CHECKING:
 def test_the_list_names_each_tool_its_kind_and_what_it_does(ferrule: Command) -> None:
     done = ferrule("tools")
     lines = done.out.splitlines()
-    assert lines[0].split() == ["NAME", "KIND", "DESCRIPTION"]
-    assert any(line.split(maxsplit=2)[:2] == ["save_note", "write"] for line in lines)
+    assert lines[0].split() == ["NAME", "KIND", "ASSISTANT", "DESCRIPTION"]
+    assert any(line.split(maxsplit=3)[:3] == ["save_note", "write", "yes"] for line in lines)
+
+
+def test_the_list_marks_what_the_assistant_is_not_given(ferrule: Command) -> None:
+    """One name of each tool is offered, the setting `assistant.tools` can choose the other, and both can be called."""
+
+    def offered(**settings: str) -> set[str]:
+        return {tool["name"] for tool in ferrule("tools", "--json", **settings).json if tool["assistant"]}
+
+    twins = {"readFile", "listFiles", "searchFiles", "executeCommand"}
+    both = {"getGitInfo", "getCurrentDateTime", "getCurrentDirectory"}
+    assert offered() & {"Read", "save_note", "FetchPage", *twins, *both} == {"Read", "save_note", *both}
+    assert offered(FERRULE_ASSISTANT_TOOLS="assistant") == twins | both
+    assert offered(FERRULE_ASSISTANT_TOOLS="standard, readFile") == offered() | {"readFile"}
+    assert offered(FERRULE_ASSISTANT_TOOLS="all") >= offered() | twins
+    listed = [line.split(maxsplit=3) for line in ferrule("tools").out.splitlines()[1:]]
+    assert [mark for _name, _kind, mark, _words in listed] == sorted((one[2] for one in listed), reverse=True)
+    (ferrule.workspace / "a").write_text("content\n")
+    assert "content" in ferrule("call", "readFile", '{"filePath": "a"}').out
+
+
+def test_one_tool_is_shown_with_its_examples(ferrule: Command) -> None:
+    """T1."""
+    assert 'Examples:\n- find all Python files: {"pattern": "*.py"}\n' in ferrule("tools", "Glob").out
 
 
 def test_words_narrow_the_list(ferrule: Command) -> None:

@@ -92,3 +92,33 @@ def test_ferrules_own_folder_in_the_workspace_is_no_commands_to_read_change_or_u
     assert ferrule("undo", *here).out == "Change 1 undone:\n  a — removed\n"
     assert not (ferrule.folder / "a").exists()
     assert ferrule("audit", "verify").code == 0
+
+
+def test_a_count_undoes_and_redoes_so_many_changes(ferrule: Command) -> None:
+    for name in ("a.txt", "b.txt", "c.txt"):
+        write(ferrule, name, "one")
+    assert ferrule("undo", "2").out == "2 changes undone:\n  c.txt — removed\n  b.txt — removed\n"
+    assert ferrule("redo", "2").out == "2 changes redone:\n  b.txt — restored\n  c.txt — restored\n"
+    assert len(ferrule("undo", "9", "--json").json["done"]) == 3
+    assert list(ferrule.workspace.glob("*.txt")) == []
+
+
+@pytest.mark.parametrize("command", ["undo", "redo"])
+def test_a_count_is_at_least_one_and_goes_with_no_other_choice(ferrule: Command, command: str) -> None:
+    write(ferrule, "a.txt", "one")
+    assert "Invalid value for '[COUNT]'" in ferrule(command, "0").err
+    done = ferrule(command, "1", "--to", "1")
+    assert (done.code, done.out) == (2, "")
+    assert "Use only one of COUNT, --to and --call." in done.err
+    assert (ferrule.workspace / "a.txt").exists()
+
+
+def test_a_count_stops_at_the_first_change_that_cannot_be_undone(ferrule: Command) -> None:
+    for name in ("a.txt", "b.txt", "c.txt"):
+        write(ferrule, name, "one")
+    (ferrule.workspace / "b.txt").write_text("mine")
+    done = ferrule("undo", "3", "--json")
+    assert done.code == 1
+    assert [one["number"] for one in done.json["done"]] == [3]
+    assert done.json["refused"]["group"]["number"] == 2
+    assert (ferrule.workspace / "a.txt").exists()

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ case "$*" in
   "-m venv --clear "*)
     rm -rf "$4"; mkdir -p "$4/bin"; cp "$0" "$4/bin/python"
     printf '#!%s/bin/python\n' "$4" >"$4/bin/pip" ;;
+  "-c import fcntl"*) exec REAL "$@" ;;
   "-m pip install "*)
     for last; do :; done
     printf '#!/bin/sh\necho "code of %s" "$@"\n' "${last%%\[*}" >"$(dirname "$0")/ferrule"
@@ -34,7 +36,7 @@ case "$*" in
     done ;;
   "-m pytest"*) echo "did pytest$(printf ' <%s>' "$@")" ;;
 esac
-"""
+""".replace("REAL", sys.executable)
 
 
 @pytest.fixture
@@ -65,6 +67,17 @@ def test_the_first_run_installs_and_the_next_does_not(clone: Path) -> None:
     assert first.stdout == f"code of {clone} tools\n"
     assert "Making .venv" in first.stderr
     assert start(clone / "run", "tools").stderr == ""
+
+
+def test_commands_that_start_together_install_once(clone: Path) -> None:
+    """O6: the four lines of the README, in a clone that nothing was run in."""
+    with ThreadPoolExecutor() as pool:
+        done = list(pool.map(lambda word: start(clone / "run", word), ("remote", "worker", "other", "call")))
+    assert [one.stdout for one in done] == [
+        f"code of {clone} {word}\n" for word in ("remote", "worker", "other", "call")
+    ]
+    assert sorted(one.stderr.count("Making .venv") for one in done) == [0, 0, 0, 1]
+    assert sorted(one.stderr.count("Installing") for one in done) == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,14 @@ def test_every_message_has_chinese_words_and_the_shipped_file_is_current(catalog
         assert catalogues.as_mo(current) == file.with_suffix(".mo").read_bytes(), "run scripts/catalogues"
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_all_that_users_read_from_the_commands_is_what_was_reviewed(catalogues: Any, language: str) -> None:
+    """The help of every command and every message; a difference is looked at before it is written anew."""
+    (file,) = (one for one in catalogues.files() if one.stem == "ferrule")
+    reviewed = (catalogues.USER_TEXTS / f"{language}.txt").read_text(encoding="utf-8")
+    assert catalogues.user_texts(language, catalogues.updated(file)) == reviewed, "run scripts/catalogues"
+
+
 def test_placeholders_survive_translation(catalogues: Any) -> None:
     for file in catalogues.files():
         for message in catalogues.updated(file):
@@ -167,7 +175,7 @@ def test_a_flag_beats_the_environment_and_that_the_locale(monkeypatch: pytest.Mo
 
 def test_the_command_speaks_chinese_but_names_stay(ferrule: Command) -> None:
     done = ferrule("--lang", "zh", "tools")
-    assert done.out.splitlines()[0].split() == ["名称", "类别", "说明"]
+    assert done.out.splitlines()[0].split() == ["名称", "类别", "助手", "说明"]
     assert "save_note" in done.out
     refused = ferrule("--lang", "zh", "call", "save_note", '{"text": "x"}', "--json")
     assert refused.json["error"]["type"] == "permission_error"
@@ -183,11 +191,11 @@ def edit(old: str) -> str:
         (["no_such_tool"], "没有工具 `no_such_tool`。", ""),
         (["save_note"], "`save_note` 的参数有 1 个问题：\n- `text`：必填，但缺少（应为 string）", "再次调用"),
         (["save_note", '{"text": "x"}'], "会写入的工具要先询问，而这里无法请求批准。", "--allow 'save_note'"),
-        (["save_note", '{"text": "x"}', "--mode", "plan"], "plan 模式只运行只读工具。", "请换一种方式"),
+        (["save_note", '{"text": "x"}', "--mode", "plan"], "plan 模式只运行只读工具。", "`ferrule explain`"),
         (["save_note", '{"text": "x"}', "--mode", "dont-ask"], "而 dont-ask 模式从不询问。", ""),
         (["save_note", '{"text": "x"}', "--deny", "save_note"], "命令行中的 `save_note` 禁止此操作：该调用。", ""),
         (["Bash", '{"command": "rm -rf x"}'], "`rm -rf x` 是危险的：它不经询问就删除文件夹及其全部内容，", "没有规则"),
-        (["Bash", '{"command": "touch x", "run_in_background": true}'], "没有规则允许 `touch x`，而", "Bash(touch *)"),
+        (["Bash", '{"command": "touch x", "run_in_background": true}'], "没有规则允许 `touch x`，而", "Bash(touch x)"),
         (["Read", '{"file_path": "b.txt"}'], "`b.txt` 处没有文件。", "您是指 `a.txt` 吗？"),
         (["Read", '{"file_path": "../b.txt"}'], "`../b.txt` 在工作区之外。", "请使用工作区之内的路径"),
         (["Read", '{"file_path": "."}'], "`.` 是文件夹，不是文件。", "请改为列出它。"),

@@ -32,12 +32,11 @@ def from_schema(**hooks: Any) -> Tool[Any]:
 
 
 def from_function(**hooks: Any) -> Tool[Any]:
-    @tool(**hooks)
     def greet_city(city: str) -> str:
         """Greet a city. Use it to be polite."""
         return f"Hello, {city}"
 
-    return greet_city
+    return tool(greet_city, **hooks)
 
 
 either_way = pytest.mark.parametrize("make", [from_schema, from_function])

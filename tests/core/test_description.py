@@ -10,13 +10,13 @@ from ferrule.core.description import Description, Example
 
 
 def test_the_layers_come_in_order():
-    """T1: short, long, then "Usage notes:" and "IMPORTANT:" lists; examples are not part of the text."""
+    """T1: short, long, then "Usage notes:" and "IMPORTANT:" lists, then the examples."""
     description = Description(
         "Find files by name.",
         "Looks in every folder below the given one.",
         usage_notes=("Prefer it over a shell.", "Patterns have stars."),
         important_notes=("Never follows links.",),
-        examples=(Example("all of them", {"pattern": "*"}),),
+        examples=(Example("all of them", {"pattern": "*"}), Example("", {"pattern": "重要.txt", "\u202e": 1})),
     )
     assert description.text == snapshot("""\
 Find files by name.
@@ -28,8 +28,14 @@ Usage notes:
 - Patterns have stars.
 
 IMPORTANT:
-- Never follows links.\
+- Never follows links.
+
+Examples:
+- all of them: {"pattern": "*"}
+- {"pattern": "重要.txt", "\\u{202e}": 1}\
 """)
+    assert description.text.startswith(description.prose)
+    assert "Examples:" not in description.prose
 
 
 def test_layers_that_are_not_there_leave_no_gap():

@@ -170,4 +170,4 @@ def test_examples_that_are_calls_are_kept_as_calls() -> None:
         Example("find them, but only in docs", {"pattern": "*.py", "path": "docs"}),
         Example("", {"pattern": "*"}),
     )
-    assert found.description.text == "Find files."
+    assert found.description.prose == "Find files."

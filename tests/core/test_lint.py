@@ -84,6 +84,12 @@ def test_a_name_without_a_verb_is_found(name: str):
     assert "F003 name" in rules(name)
 
 
+@pytest.mark.parametrize("name", ["search", "Search", "get", "getData", "run_process", "do-stuff", "handle_task"])
+def test_a_name_that_fits_any_tool_is_found(name: str):
+    """T11: A's own example of a bad name is `search`."""
+    assert "F004 name" in rules(name)
+
+
 @pytest.mark.parametrize("name", ["get weather", "1get", "-get", "get.weather", "获取天气", "get_" + "x" * 61])
 def test_a_name_some_provider_refuses_is_found(name: str):
     """T10, T11."""
@@ -106,6 +112,9 @@ def test_a_name_some_provider_refuses_is_found(name: str):
         ("Returns the weather of any city.", ["F013 description"]),
         ("Returns the weather. Use it before a trip.", []),
         ("查询城市天气，出行前使用", []),
+        ("搜索", ["F012 description"]),
+        ("查天气用", ["F012 description"]),
+        ("é", ["F012 description"]),
         (Description("Returns the weather of any city.", usage_notes=("Prefer it over a web search.",)), []),
     ],
 )

@@ -47,6 +47,7 @@ BROKEN: dict[str, dict[str, Any]] = {
     "F001": {"name": "get.weather"},
     "F002": {"name": "w"},
     "F003": {"name": "weather"},
+    "F004": {"name": "search"},
     "F010": {"description": ""},
     "F011": {"description": "Get weather."},
     "F012": {"description": "Weather of a city."},

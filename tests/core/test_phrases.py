@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ferrule import ToolError
 from ferrule.core.errors import ErrorKind
-from ferrule.core.phrases import Phrase, glued, joined, phrase, said_by, translated
+from ferrule.core.phrases import Phrase, advice, glued, joined, phrase, said_by, translated
 from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.format import format_stopped
 
@@ -146,3 +146,18 @@ def test_a_secret_that_only_shows_in_the_whole_is_not_told_in_parts() -> None:
     result = format_stopped("c", "Read", stopped_by("Read", told, None))
     assert result.error is not None
     assert "hunter2" not in translated(result.error.message, lambda template: template.replace("password", "Kennwort"))
+
+
+def test_a_model_and_a_user_read_their_own_advice() -> None:
+    text = advice("Ask the user about `{path}`.", "No file at `{path}`.", path="a")
+    assert (text, in_german(text)) == ("Ask the user about `a`.", "Keine Datei: `a`.")
+    assert translated(text, str) == "No file at `a`."
+    assert in_german(joined(" ", [phrase("it is gone"), text])) == "sie ist weg Keine Datei: `a`."
+    assert in_german(text.mapped(str.upper)) == "Keine Datei: `A`."
+    assert in_german(copy.deepcopy(text)) == in_german(pickle.loads(pickle.dumps(text))) == "Keine Datei: `a`."
+
+
+def test_advice_that_helps_no_user_is_left_out() -> None:
+    text = advice("Ask the user.")
+    assert in_german(text) == ""
+    assert in_german(joined(" ", [phrase("it is gone"), text])) == "sie ist weg"

@@ -26,6 +26,7 @@ from ferrule import (
     ToolResult,
     Touch,
     tool,
+    writes,
 )
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.tool import Invocation, Style, style_of
@@ -92,11 +93,35 @@ def test_what_a_tool_is_when_nothing_is_said() -> None:
         "Plain", "Plain", Kind.EXECUTE, "1.0.0", "general",
     )  # fmt: skip
     assert (one.read_only, one.concurrency_safe, one.strict, one.enabled, one.dangerous) == (
-        False, True, False, True, False,
+        False, False, False, True, False,
     )  # fmt: skip
     assert (one.requires_permission, one.roles, one.idempotent, one.timeout, one.cache, one.needs) == (
-        False, frozenset(), False, None, 0.0, frozenset(),
+        True, frozenset(), False, None, 0.0, frozenset(),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "asks", "beside_others"),
+    [
+        ({"kind": "readonly"}, False, True),
+        ({"kind": "readonly", "requires_permission": True}, True, True),
+        ({"kind": "readonly", "dangerous": True}, True, True),
+        ({"kind": "readonly", "concurrency_safe": False}, False, False),
+        ({"kind": "readonly", "runs_alone": True}, False, False),
+        ({"kind": "write"}, True, False),
+        ({"kind": "write", "touches": writes("path", "a")}, True, True),
+        ({"kind": "write", "touches": WRITES_ANYTHING}, True, False),
+        ({}, True, False),
+    ],
+)
+def test_a_tool_says_whether_it_asks_and_whether_a_batch_runs_it_in_order(
+    options: dict[str, Any], asks: bool, beside_others: bool
+) -> None:
+    """T2: what holds for its calls, and not only what its author wrote."""
+    one = tool(lambda: None, name="one", **options)
+    assert (one.requires_permission, one.concurrency_safe) == (asks, beside_others)
+    runs_alone = one.build({}).runs_alone or WRITES_ANYTHING[0] in one.build({}).touches
+    assert runs_alone is not beside_others
 
 
 def test_options_come_from_the_class_and_from_the_call() -> None:

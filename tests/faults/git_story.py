@@ -88,7 +88,7 @@ class Story:
         self._listed = None
         report = self._program.call(("Bash", {"command": command}))
         self._tell(f"  {report.metadata.get('box')}, code {report.metadata.get('exit_code')}: {report.text[:160]!r}")
-        self._require(report.success, "a command failed", report.text)
+        self._require("exit_code" in report.metadata, "a command did not run", report.text)
         COUNTS["git commands"] += 1
         before, after = self.now, self._look()
         self._recorded[report.id] = Recorded(command, before, after)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from inline_snapshot import snapshot
 
+from ferrule import Progress, RegistryEvent, RulePolicy
 from ferrule.core.call import RawCall
-from ferrule.core.events import Progress, RegistryEvent
 from ferrule.pipeline.run import Runtime
 from ferrule.registry.registry import Registry
 from tests.mcp_client.peers import Used, alive, modern, plain, until, using
@@ -225,3 +225,45 @@ async def test_of_a_server_that_was_agreed_to_nothing_else_is_offered(tmp_path: 
 
 async def test_a_server_that_is_off_is_not_there(tmp_path: Path) -> None:
     assert Used([plain(enabled=False)], tmp_path).servers.joined == {}
+
+
+async def test_the_tools_of_closed_servers_are_gone_and_a_later_call_starts_nothing(tmp_path: Path) -> None:
+    """R5, R8: every listener of the registry hears of it, and a tool that somebody kept does not run."""
+    notes = tmp_path / "notes"
+    heard: list[RegistryEvent] = []
+    registry = Registry()
+    registry.subscribe(heard.append)
+    allowed = RulePolicy(allow=["mcp__*"])
+    runtime = Runtime(registry, mcp_servers={"peer": plain(notes=notes)}, policy=allowed)
+    async with runtime:
+        kept = registry.get("mcp__peer__echo")
+        assert kept is not None
+        came, names = len(heard), registry.names()
+        assert (await runtime.run(kept, {"text": "here"})).llm_content == "here"
+    assert registry.names() == []
+    assert [(one.change, one.name, one.origin) for one in heard[came:]] == [
+        ("unregistered", name, "mcp") for name in names
+    ]
+    assert [one.tool for one in heard if one.name == "mcp__peer__echo"] == [kept, kept]
+    missing = await runtime.run("mcp__peer__echo", {"text": "here"})
+    assert missing.llm_content == snapshot("""\
+Error (not_found_error): There is no tool `mcp__peer__echo`.
+
+Suggestion: The MCP server `peer` is closed: the `async with` of its Runtime has ended.\
+""")
+    closed = await Runtime([kept], policy=allowed).run(kept, {"text": "here"})
+    assert closed.llm_content == snapshot("""\
+Error (not_found_error): The MCP server `peer` is closed. Nothing was run.
+
+Suggestion: Use another tool.\
+""")
+    assert notes.read_text().count("started") == 1
+    async with runtime:
+        assert (await runtime.run("mcp__peer__echo", {"text": "again"})).llm_content == "again"
+
+
+async def test_servers_that_were_only_stopped_start_again(tmp_path: Path) -> None:
+    """A command that lists tools ends the servers that it asked; the list stays."""
+    async with using(tmp_path, plain()) as used:
+        await used.servers.stop()
+        assert (await used.call("echo", text="here")).llm_content == "here"

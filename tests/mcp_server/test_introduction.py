@@ -25,7 +25,7 @@ async def said_by_the_sdk(*requests: dict[str, Any]) -> list[Any]:
     os.write(client_writes, b"".join(lines))
     os.close(client_writes)
     async with connected(reading, writing) as streams:
-        await serve_lines(serving(builtin_tools()), streams)
+        await serve_lines(serving(builtin_tools(family="all")), streams)
     os.close(writing)
     with os.fdopen(client_reads, "rb") as answers:
         found = [json.loads(line) for line in answers]
@@ -45,7 +45,7 @@ async def test_a_handshake_says_what_the_sdk_says(revision: str) -> None:
     initialized: dict[str, Any] = {"method": "notifications/initialized"}
     answers = await said_by_the_sdk(greeting, initialized, {"id": 2, "method": "tools/list"})
     assert answers[0] == handshake(revision)
-    assert answers[1] == {"tools": Definitions(Registry(builtin_tools())).all()}
+    assert answers[1] == {"tools": Definitions(Registry(builtin_tools(family="all"))).all()}
 
 
 async def test_a_discovery_says_what_the_sdk_says() -> None:

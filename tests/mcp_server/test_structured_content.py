@@ -56,7 +56,9 @@ METADATA = {
 
 def test_every_built_in_declares_its_output_under_the_names_of_the_catalogue() -> None:
     """T9: sections 4 and 7."""
-    declared = {tool.name: set((tool.output_schema or {}).get("properties", ())) for tool in builtin_tools()}
+    declared = {
+        tool.name: set((tool.output_schema or {}).get("properties", ())) for tool in builtin_tools(family="all")
+    }
     assert declared.keys() == REQUIRED.keys()
     assert {name: REQUIRED[name] - found for name, found in declared.items() if REQUIRED[name] - found} == {}
 
@@ -104,7 +106,7 @@ def _says_as_much(text: str, data: dict[str, Any]) -> None:
     if isinstance(notes := data.get("notes"), list):
         said = set(re.findall(r"^\[(?!…)(.+)\]$", text, re.MULTILINE))
         derived = re.compile(
-            r"Exit code|Done, with no output|The whole output is in|It waits for input|Read on with|image/png"
+            r"std(?:out|err)|Done, with no output|The whole output is in|It waits for input|Read on with|image/png"
         )
         assert {one for one in said if one not in notes and not derived.match(one)} == set()
 
@@ -112,7 +114,7 @@ def _says_as_much(text: str, data: dict[str, Any]) -> None:
 @asynccontextmanager
 async def checked(workspace: Path, era: str = "handshake") -> AsyncGenerator[Checked]:
     session = Session(workspace=workspace)
-    server = McpServer(Runtime(Registry(builtin_tools()), policy=SaysYes(), session=session))
+    server = McpServer(Runtime(Registry(builtin_tools(family="all")), policy=SaysYes(), session=session))
     async with Client(server.sdk, mode=ERAS[era]) as client:
         listed = (await client.list_tools()).tools
         schemas = {tool.name: tool.output_schema for tool in listed}
@@ -196,7 +198,9 @@ async def test_searches_that_find_much_little_and_nothing(workspace: Path, era: 
 @pytest.mark.parametrize("era", ["handshake"])
 async def test_commands_however_they_end(workspace: Path, era: str) -> None:
     async with checked(workspace, era) as call:
-        ran = await call.data("Bash", command="cd sub; echo mark10; echo mark11 >&2; (exit 3)")
+        failed = await call("Bash", command="cd sub; echo mark10; echo mark11 >&2; (exit 3)")
+        ran: Any = failed.structured_content
+        assert failed.is_error
         assert (ran["exit_code"], ran["stdout"], ran["stderr"]) == (3, "mark10\n", "mark11\n")
         assert (ran["timed_out"], ran["truncated"], ran["shell_id"]) == (False, False, None)
         assert (await call.data("Bash", command="pwd"))["working_directory"] == str(workspace / "sub")
@@ -230,13 +234,14 @@ async def test_commands_however_they_end(workspace: Path, era: str) -> None:
 @pytest.mark.parametrize("era", ["stateless"])
 async def test_the_assistant_set(workspace: Path, era: str) -> None:
     async with checked(workspace, era) as call:
-        ran = await call.data("executeCommand", command="echo mark18; echo mark19 >&2; false")
-        assert ran == {
+        failed = await call("executeCommand", command="echo mark18; echo mark19 >&2; false")
+        assert failed.is_error
+        assert failed.structured_content == {
             "command": "echo mark18; echo mark19 >&2; false", "stdout": "mark18\n", "stderr": "mark19\n", "exitCode": 1,
-            "success": False, "notes": [],
+            "success": False,
         }  # fmt: skip
         await call.data("executeCommand", command="seq 100000")
-        await call.data("executeCommand", command="touch /usr/mark20")
+        assert (await call("executeCommand", command="touch /usr/mark20")).is_error
         await call.data("getCurrentDateTime")
         await call.data("getCurrentDirectory")
         assert not (await call.data("getGitInfo"))["isRepo"]
@@ -282,7 +287,7 @@ def test_whatever_stands_in_files_and_names(
                 ("searchFiles", {"pattern": "*"}),
                 ("Bash", {"command": f"cat f* >&2; cat f*; (exit {code})"}),
             ):
-                await call.data(tool, **arguments)
+                assert (await call(tool, **arguments)).is_error is (tool == "Bash" and code != 0)
 
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("FERRULE_DATA", f"{folder}/data")
@@ -296,7 +301,7 @@ def test_whatever_stands_in_files_and_names(
 async def test_an_agent_that_would_show_its_model_json_in_place_of_words_and_pictures_gets_those_alone(
     workspace: Path, name: str, era: str
 ) -> None:
-    server = McpServer(Runtime(Registry(builtin_tools()), session=Session(workspace=workspace)))
+    server = McpServer(Runtime(Registry(builtin_tools(family="all")), session=Session(workspace=workspace)))
     who = types.Implementation(name=name, version="1")
     async with Client(server.sdk, mode=ERAS[era], client_info=who) as client:
         assert [tool.name for tool in (await client.list_tools()).tools if tool.output_schema is not None] == []
@@ -309,7 +314,7 @@ async def test_an_agent_that_would_show_its_model_json_in_place_of_words_and_pic
 
 async def test_the_metadata_of_results_has_the_same_names(workspace: Path) -> None:
     """T9: section 7."""
-    runtime = Runtime(Registry(builtin_tools()), policy=SaysYes(), session=Session(workspace=workspace))
+    runtime = Runtime(Registry(builtin_tools(family="all")), policy=SaysYes(), session=Session(workspace=workspace))
     calls: list[tuple[str, dict[str, Any]]] = [
         ("Read", {"file_path": "a.txt"}),
         ("Write", {"file_path": "b.txt", "content": "b"}),

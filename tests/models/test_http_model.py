@@ -551,6 +551,25 @@ async def test_a_field_that_a_server_refuses_is_left_out_from_then_on() -> None:
     assert ["stream_options" in request.json for request in server.requests] == [True, False, False]
 
 
+async def test_examples_that_a_server_refuses_are_left_out_of_its_tools() -> None:
+    """T1: they have a field in Anthropic's form, which other servers that speak it may not know."""
+
+    @tool
+    def add(left: int, right: int) -> int:
+        """Add two numbers. Use this for every sum.
+
+        Examples:
+            - three and four: {"left": 3, "right": 4}
+        """
+        return left + right
+
+    refused = body({"error": {"message": "tools.0.input_examples: Extra inputs are not permitted"}}, 400)
+    async with serving(refused, reply("anthropic", SUN), form="anthropic") as (server, model):
+        await ask(model, ModelRequest([UserMessage("hello")], tools=[add]))
+    sent = [request.json["tools"][0].get("input_examples") for request in server.requests]
+    assert sent == [[{"left": 3, "right": 4}], None]
+
+
 async def test_the_nearest_names_are_told_on_a_miss() -> None:
     async with serving(body({"error": {"message": "no such model"}}, 404), name="qwen3-code") as (server, model):
         server.listed = {"data": [{"id": "qwen3-coder"}, {"id": "llama4"}]}

@@ -268,12 +268,11 @@ def test_a_read_only_tool_that_says_it_writes_asks() -> None:
 
 
 def previewing(**options: Any) -> Any:
-    @tool(kind="write", only_reads=lambda params: params.preview, **options)
     def rename_all(preview: bool) -> str:
         """Rename."""
         return "ran"
 
-    return rename_all
+    return tool(rename_all, kind="write", only_reads=lambda params: params.preview, **options)
 
 
 def test_a_call_that_only_reads_runs_freely_although_its_tool_can_write() -> None:

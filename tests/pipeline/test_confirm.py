@@ -113,7 +113,7 @@ def test_the_person_sees_what_will_run_and_why_it_asks() -> None:
     calls(person, "/a/x")
     question = person.questions[0]
     assert (question.summary, question.reason, question.rule, question.warning) == snapshot(
-        ("Edit /a/x", "a tool that writes asks first", "edit:/a/*", None)
+        ("edit /a/x", "a tool that writes asks first", "edit:/a/*", None)
     )
 
 

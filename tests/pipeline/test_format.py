@@ -37,11 +37,10 @@ from ferrule.pipeline.format import format_stopped
 
 
 def answer(value: Any, **options: Any) -> ToolResult:
-    @tool(kind="readonly", **options)
     async def give() -> Any:
         return value
 
-    return asyncio.run(Runtime([give]).run("give"))
+    return asyncio.run(Runtime([tool(give, kind="readonly", **options)]).run("give"))
 
 
 class Weather(BaseModel):

@@ -100,12 +100,11 @@ def times(record: CallRecord) -> tuple[float, float, float]:
 
 
 def working(clock: Clock, name: str = "work", **options: Any) -> Tool[Any]:
-    @tool(name=name, kind="write", **options)
     async def work() -> str:
         clock.move(WORK)
         return "done"
 
-    return work
+    return tool(work, name=name, kind="write", **options)
 
 
 @pytest.mark.parametrize("answer", ["once", "no"])

@@ -644,7 +644,7 @@ def test_servers_that_nobody_started_are_named_where_their_tool_is_missed() -> N
     result = runtime.run_sync("mcp__clock__tell_time")
     assert result.error is not None
     assert result.error.suggestion == snapshot(
-        "The MCP servers of this Runtime run inside `async with` only; enter it first."
+        "The plugins and MCP servers of this Runtime run inside `async with` only; enter it first."
     )
 
 

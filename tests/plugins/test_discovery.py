@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import Registry, Tool, tool
+from ferrule import Plugin, Registry, Tool, tool
 from ferrule.plugins.discovery import BrokenModule, as_plugin, discover_file, discover_folder, discover_installed
-from ferrule.plugins.plugin import Plugin
 
 GOOD = '''
 from pydantic import BaseModel

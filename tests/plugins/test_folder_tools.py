@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from ferrule import Registry, tool
-from ferrule.core.events import RegistryEvent
+from ferrule import Plugin, Registry, RegistryEvent, tool
 from ferrule.plugins.discovery import FolderTools
 from tests.plugins.files import findings, in_registry, tool_file, write
 
@@ -189,3 +188,42 @@ def test_after_the_end_nothing_is_followed_and_no_thread_is_left(tmp_path: Path)
     write(tmp_path, {"a.py": tool_file("say_word")})
     assert not [thread for thread in threading.enumerate() if thread.name == "ferrule-tools-watch"]
     assert (registry.names(), events) == ([], [])
+
+
+PLUGIN = """
+from ferrule import Plugin, tool
+
+@tool(kind="readonly")
+def NAME() -> str:
+    '''Give something. Use this to test.'''
+    return "NAME"
+
+plugin = Plugin("NAME", tools=[NAME])
+"""
+
+
+def test_a_plugin_in_a_file_starts_before_its_tools_come_and_ends_once_they_are_gone(tmp_path: Path) -> None:
+    """R7, R8: also one that comes, changes or goes while a program runs."""
+    write(tmp_path, {"a.py": PLUGIN.replace("NAME", "say_first")})
+    heard: list[str] = []
+    with watched(tmp_path) as (loaded, registry, _):
+
+        def start(plugin: Plugin) -> str:
+            heard.append(f"start {plugin.name}, {plugin.name in registry}")
+            return "it could not start: no network" if plugin.name == "say_far" else ""
+
+        def end(plugin: Plugin) -> None:
+            heard.append(f"end {plugin.name}, {plugin.name in registry}")
+
+        loaded.start_plugins(start, end)
+        assert heard == ["start say_first, True"], "a list of tools is there before any plugin runs"
+        write(tmp_path, {"a.py": PLUGIN.replace("NAME", "say_second"), "b.py": PLUGIN.replace("NAME", "say_far")})
+        soon(lambda: len(heard) == 4)
+        soon(lambda: findings(loaded))
+        assert heard[1:] == ["start say_second, False", "start say_far, False", "end say_first, False"]
+        assert registry.names() == ["say_second"]
+        assert findings(loaded) == {"b.py": "it could not start: no network"}
+        (tmp_path / "b.py").unlink()
+        soon(lambda: not findings(loaded))
+        assert [one.name for one in loaded.started] == ["say_second"]
+    assert len(heard) == 4, "a plugin that could not start is not ended"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ferrule import Plugin
 from ferrule.plugins.discovery import as_plugin
-from ferrule.plugins.plugin import Plugin
 
 
 def test_a_plugin_that_names_itself_keeps_its_name_and_learns_its_source() -> None:

@@ -15,6 +15,7 @@ from tests.policy.stand_in import bash, invoke, on_command, policy, verdict
 
 from ferrule import Runtime, Session, Touch, tool
 from ferrule.builtin.edit import write
+from ferrule.builtin.file_search import file_search
 from ferrule.builtin.read import read
 from ferrule.policy.decide import RulePolicy
 from ferrule.policy.rule_file import RuleChecks
@@ -95,6 +96,51 @@ def test_a_write_offers_its_real_folder(session: Session):
     assert verdict(rules, session, write, file_path="real/b.txt", content="") == "allow"
     assert verdict(rules, session, write, file_path="c.txt", content="") == "ask"
     assert verdict(rules, Session(workspace=session.workspace), write, file_path="real/b.txt", content="") == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("mkdir a", "Bash(mkdir a)"),
+        ("git commit -m x && npm run build", "Bash(git commit -m x && npm run build)"),
+        ("npx *", r"Bash(npx \*)"),
+    ],
+)
+def test_a_refusal_suggests_a_rule_for_this_very_command(session: Session, command: str, rule: str):
+    """Whoever copies it allows no more than what was refused."""
+    assert offered(session, command).exact == (rule,)
+    assert verdict(policy(allow=[rule]), session, bash, command=command) == "allow"
+
+
+def test_a_refusal_suggests_a_rule_for_this_file_or_folder_alone(session: Session):
+    (session.workspace / "src").mkdir()
+    root = os.path.realpath(session.workspace)
+    replacing = {"pattern": "a", "replace_with": "b", "preview_only": False}
+    for one, arguments, exact, always in (
+        (write, {"file_path": "src/a.txt", "content": ""}, f"Edit(/{root}/src/a.txt)", f"Edit(/{root}/src/**)"),
+        (file_search, replacing | {"path": "src"}, f"Edit(/{root}/src/**)", f"Edit(/{root}/src/**)"),
+        (file_search, replacing, f"Edit(/{root}/**)", f"Edit(/{root}/**)"),
+    ):
+        offer = policy().offer(invoke(one, session, **arguments), session)
+        assert offer is not None
+        assert (offer.exact, offer.rules) == ((exact,), (always,))
+        assert verdict(policy(allow=[exact]), session, one, **arguments) == "allow"
+
+
+def test_a_refusal_suggests_what_the_tool_says_of_this_call(session: Session):
+    """T6: "always" may mean more, as the tool says."""
+
+    @tool(kind="write", signature="{place} {name}", always_rule="plant:{place}")
+    def plant(place: str, name: str) -> str:
+        return name
+
+    runtime = Runtime([plant], policy=policy(), session=session)
+    result = asyncio.run(runtime.run("plant", {"place": "bed", "name": "it's a rose"}))
+    assert result.error is not None
+    assert r"`--allow 'plant(bed it'\''s a rose)'`" in str(result.error.suggestion)
+    rules = policy(allow=["plant(bed it's a rose)"])
+    assert verdict(rules, session, plant, place="bed", name="it's a rose") == "allow"
+    assert verdict(rules, session, plant, place="bed", name="a tulip") == "ask"
 
 
 def test_a_file_that_is_looked_after_offers_itself_alone(session: Session):

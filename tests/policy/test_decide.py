@@ -93,8 +93,8 @@ def test_where_there_is_nobody_to_ask_the_rule_that_would_help_is_named(session:
         """\
 Error (permission_error): `Bash` was not run: no rule allows `git commit -m x`, and approval isn't available here.
 
-Suggestion: The user can allow it: `--allow 'Bash(git commit *)'` on the command line, or that rule in their settings.\
-"""
+Suggestion: The user can allow it: `--allow 'Bash(git commit -m x)'` on the command line, or that rule in their settings.\
+"""  # noqa: E501
     )
     assert asyncio.run(runtime.run("Bash", {"command": "rm -rf x"})).llm_content == snapshot(
         """\

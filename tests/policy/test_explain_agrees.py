@@ -38,11 +38,10 @@ FLAGS = ({}, {"dangerous": True}, {"requires_permission": True})
 def made(kind: str, roles: tuple[str, ...], needs: tuple[str, ...], flags: dict[str, Any]) -> Tool[Any]:
     name = "_".join([kind, *roles, *needs, *flags])
 
-    @tool(name=name, kind=kind, roles=roles, needs=needs, description="Do something.", **flags)  # pyright: ignore[reportArgumentType]
     def act(text: str = "") -> str:
         return text
 
-    return act
+    return tool(act, name=name, kind=kind, roles=roles, needs=needs, description="Do something.", **flags)  # pyright: ignore[reportArgumentType]
 
 
 def odd(name: str, described: Any, kind: str = "write") -> Tool[Any]:
@@ -137,7 +136,7 @@ def test_explain_and_call_agree(
 
 COMMANDS = ("ls", "touch x", "rm -rf /", "git push", "echo $(cat .env)", "sudo ls", "curl https://example.org", "cd ..")
 PATHS = ("a.txt", "../x", "/etc/passwd", ".env", ".git/config", "ferrule.toml", "nope/none")
-BUILT_IN = {one.name: one for one in builtin_tools()}
+BUILT_IN = {one.name: one for one in builtin_tools(family="all")}
 CALLS = [
     *(("Bash", {"command": command}) for command in COMMANDS),
     *(("Read", {"file_path": path}) for path in PATHS),

@@ -30,6 +30,7 @@ _QUIET = {
     "NO_COLOR": "1",
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "npm_config_offline": "true",  # opencode would install what only plugins need
 }
 
 
@@ -55,7 +56,7 @@ Prepare = Callable[[Place], tuple[list[str], dict[str, str]]]
 """Writes an agent's settings, and gives its arguments and variables."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Agent:
     name: str
     program: str

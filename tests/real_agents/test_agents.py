@@ -11,9 +11,10 @@ import struct
 import sys
 import zlib
 from base64 import b64encode
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +123,35 @@ WORK = (
     Call("Bash", {"command": "echo $((6 * 7)); cat notes.txt"}),
     Call("listFiles", {}),
 )
+TURN = (
+    *WORK,
+    Call("echo_text", {"text": "hi"}),
+    Call("Read", {"file_path": "missing.txt"}),
+    READ,
+    Call("Read", {"file_path": "red.png"}),
+    Call("Read", {"file_path": "long.txt"}),
+)
+MISSING, AFTER, PICTURE, LONG = range(len(WORK) + 1, len(TURN))
+
+
+@pytest.fixture(scope="module")
+def turn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Agent], Ran]:
+    """What came of a turn with every call of `TURN`, run once for each agent: starting it takes the most time."""
+
+    @cache
+    def ran(agent: Agent) -> Ran:
+        return run(agent, tmp_path_factory.mktemp(agent.program), *TURN)
+
+    return ran
 
 
 @each_agent
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_an_agent_works_with_our_tools(agent: Agent, transport: str, tmp_path: Path) -> None:
-    ran = run(agent, tmp_path, *WORK, transport=transport)
-    read, found, matches, edited, written, ran_command, listed = ran.endpoint.results
+def test_an_agent_works_with_our_tools(
+    agent: Agent, transport: str, tmp_path: Path, turn: Callable[[Agent], Ran]
+) -> None:
+    ran = turn(agent) if transport == "stdio" else run(agent, tmp_path, *WORK, transport=transport)
+    read, found, matches, edited, written, ran_command, listed = ran.endpoint.results[: len(WORK)]
     assert holds(read, "     1\tone\n     2\ttwo")
     assert holds(found, "Found 2 files.")
     assert holds(matches, "notes.txt:2:two")
@@ -138,13 +161,15 @@ def test_an_agent_works_with_our_tools(agent: Agent, transport: str, tmp_path: P
     assert '"files"' in listed.text
     assert (ran.workspace / "notes.txt").read_text() == "one\nthree\n"
     assert (ran.workspace / "new/file.txt").read_text() == "new\n"
-    for given, sent in zip(ran.endpoint.results, ran.sent, strict=False):
+    for given, sent in zip(ran.endpoint.results[: len(WORK)], ran.sent, strict=False):
         assert holds(given, sent["content"][0]["text"])
-    assert transport == "http" or len(ran.sent) == len(WORK)
+    assert transport == "http" or len(ran.sent) == len(TURN)
 
 
 def comparable(agent: Agent, schema: Any) -> Any:
-    """A schema without what an agent adds or leaves out: Codex passes on the shape alone, and no bounds of values."""
+    """A schema without what an agent adds or leaves out: Codex passes on the shape alone, no bounds of values, and
+    nothing at all of what takes any value.
+    """
     dropped = {"minimum", "maximum", "minItems", "maxItems", "title", "format"} if agent is CODEX else set[str]()
     if isinstance(schema, list):
         return [comparable(agent, one) for one in schema]
@@ -153,20 +178,22 @@ def comparable(agent: Agent, schema: Any) -> Any:
     shape = {key: comparable(agent, one) for key, one in schema.items() if key not in dropped}
     if isinstance(shape.get("properties"), dict) and agent is GEMINI:
         shape["properties"].pop("wait_for_previous", None)
+    if agent is CODEX and shape.keys() == {"description"}:
+        return {}
     if agent is CODEX and shape.get("type") == "object":
         shape.setdefault("properties", {})
     return shape
 
 
 @each_agent
-def test_every_tool_reaches_the_model_as_we_listed_it(agent: Agent, tmp_path: Path) -> None:
-    ran = run(agent, tmp_path, READ, Call("echo_text", {"text": "hi"}))
+def test_every_tool_reaches_the_model_as_we_listed_it(agent: Agent, turn: Callable[[Agent], Ran]) -> None:
+    ran = turn(agent)
     names = [tool["name"] for tool in ran.listed]
     assert len(names) == len(set(names)) > 15
     assert LONG_NAME not in names  # no agent would have room for its own prefix
     held_back = agent is CLAUDE
     for tool in ran.listed:
-        if held_back and tool["name"] not in ("Read", "echo_text"):
+        if held_back and tool["name"] not in {one.tool for one in TURN}:
             assert f"mcp__ferrule__{tool['name']}" in ran.endpoint.asked[-1].told
             continue
         offered = ran.endpoint.offered(tool["name"])
@@ -177,34 +204,29 @@ def test_every_tool_reaches_the_model_as_we_listed_it(agent: Agent, tmp_path: Pa
 
 
 @each_agent
-def test_a_name_of_any_length_can_be_called(agent: Agent, tmp_path: Path) -> None:
+def test_a_name_of_any_length_can_be_called(agent: Agent, tmp_path: Path, turn: Callable[[Agent], Ran]) -> None:
     shown = "a_tool_whose_name_has_sixty_four_lette"
-    with serving(agent.wire(), [READ]) as endpoint, place_in(tmp_path, endpoint.url) as place:
-        assert agent.run(place).returncode == 0
-    listed = next(
-        one["result"]["tools"] for _, one in tap.conversation(tmp_path / "said") if "tools" in one.get("result", {})
-    )
-    (name,) = [tool["name"] for tool in listed if tool["name"].startswith(shown)]
+    (name,) = [tool["name"] for tool in turn(agent).listed if tool["name"].startswith(shown)]
     arguments = {"part": None, "kind": "round", "pair": [1, "a"], "names": {"a": 1}}
-    again = tmp_path / "again"
-    again.mkdir()
-    assert holds(run(agent, again, Call(name, arguments)).endpoint.results[0], "taken")
+    assert holds(run(agent, tmp_path, Call(name, arguments)).endpoint.results[0], "taken")
 
 
 @each_agent
-def test_a_failure_says_what_to_do_and_is_marked_where_the_api_has_a_mark(agent: Agent, tmp_path: Path) -> None:
-    ran = run(agent, tmp_path, Call("Read", {"file_path": "missing.txt"}), READ)
-    failed, after = ran.endpoint.results
-    assert ran.sent[0]["isError"]
-    assert holds(failed, ran.sent[0]["content"][0]["text"])
+def test_a_failure_says_what_to_do_and_is_marked_where_the_api_has_a_mark(
+    agent: Agent, turn: Callable[[Agent], Ran]
+) -> None:
+    ran = turn(agent)
+    failed, after = ran.endpoint.results[MISSING], ran.endpoint.results[AFTER]
+    assert ran.sent[MISSING]["isError"]
+    assert holds(failed, ran.sent[MISSING]["content"][0]["text"])
     assert "There is no file at `missing.txt`" in failed.text
     assert failed.failed is (True if agent in (CLAUDE, GEMINI) else None)
     assert not after.failed
 
 
 @each_agent
-def test_a_long_result_arrives_as_we_cut_it(agent: Agent, tmp_path: Path) -> None:
-    (given,) = run(agent, tmp_path, Call("Read", {"file_path": "long.txt"})).endpoint.results
+def test_a_long_result_arrives_as_we_cut_it(agent: Agent, turn: Callable[[Agent], Ran]) -> None:
+    given = turn(agent).endpoint.results[LONG]
     assert "     1\tline 0 " in given.text
     assert "read on with offset=2000]" in given.text
     if agent is not CODEX:  # which cuts once more where it does not know the model, also in the middle
@@ -213,8 +235,8 @@ def test_a_long_result_arrives_as_we_cut_it(agent: Agent, tmp_path: Path) -> Non
 
 
 @each_agent
-def test_a_picture_arrives_whole(agent: Agent, tmp_path: Path) -> None:
-    (given,) = run(agent, tmp_path, Call("Read", {"file_path": "red.png"})).endpoint.results
+def test_a_picture_arrives_whole(agent: Agent, turn: Callable[[Agent], Ran]) -> None:
+    given = turn(agent).endpoint.results[PICTURE]
     assert given.pictures == [b64encode(picture()).decode()]
     assert "`red.png` is an image" in given.text
 
@@ -227,10 +249,10 @@ def test_a_call_that_asks_is_refused_with_what_would_allow_it_where_nobody_is_th
     (given,) = ran.endpoint.results
     assert not (ran.workspace / "new.txt").exists()
     assert "`Write` was not run" in given.text
-    assert f"`ferrule mcp --allow 'Edit(/{ran.workspace}/**)'`" in given.text
+    assert f"`ferrule mcp --allow 'Edit(/{ran.workspace}/new.txt)'`" in given.text
     expected = {
         CLAUDE.name: "the question was closed without an answer",
-        CODEX.name: "that of a client which runs without one",
+        CODEX.name: "from a client that runs without one",
         GEMINI.name: "this client cannot ask the user",
         OPENCODE.name: "this client cannot ask the user",
     }

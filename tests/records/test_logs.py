@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from inline_snapshot import snapshot
 from tests.records.record_samples import a_record, a_refusal
 
+from ferrule import RegistryEvent
 from ferrule.core.call import RawCall
 from ferrule.core.context import Caller, Session
-from ferrule.core.events import RegistryEvent
 from ferrule.core.function_tool import tool
 from ferrule.records.telemetry import JsonFormatter, LogRecorder, log_registry
 
@@ -43,13 +43,14 @@ def test_a_call_is_followed_from_lookup_to_end(caplog: pytest.LogCaptureFixture)
     log = LogRecorder()
     session = Session(workspace=Path("/"), caller=Caller("acme", "ann"), id="s1")
     call = RawCall("greet", {"name": "secret words"}, id="c1")
-    log_registry(RegistryEvent("registered", "greet", "1.0.0", "plugin"))
+    log_registry(RegistryEvent("registered", "greet", "1.0.0", "plugin", greet))
     log.looked_up(call, session, found=True)
     log.looked_up(RawCall("gret", id="c2"), session, found=False)
     log.started(greet.build({"name": "secret words"}, call_id="c1"), session)
     log.record(a_record(1, duration=0.0123, result_length=42, arguments=call.arguments))
     log.record(a_record(2, outcome="timeout_error", stage="execute", error="It took more than 5 s."))
     log.record(a_refusal(3, error=None))
+    log.record(a_record(4, result_length=42, cached=True))
     assert lines(caplog) == snapshot(
         [
             ("ferrule.registry", "INFO", "registered greet 1.0.0 from plugin"),
@@ -67,6 +68,7 @@ def test_a_call_is_followed_from_lookup_to_end(caplog: pytest.LogCaptureFixture)
                 "WARNING",
                 "failure Bash call_3 in 10.0 ms: permission_error: Commands are not allowed here.",
             ),
+            ("ferrule.calls", "INFO", "success Read call_4 in 10.0 ms, 42 characters, from the cache"),
         ]
     )
     assert [fields(record) for record in caplog.records] == snapshot(
@@ -153,6 +155,21 @@ def test_a_call_is_followed_from_lookup_to_end(caplog: pytest.LogCaptureFixture)
                 "stage": "authorise",
                 "duration": 0.01,
                 "error": "Commands are not allowed here.",
+            },
+            {
+                "level": "INFO",
+                "logger": "ferrule.calls",
+                "message": "success Read call_4 in 10.0 ms, 42 characters, from the cache",
+                "tool": "Read",
+                "call_id": "call_4",
+                "session": "session",
+                "tenant": "acme",
+                "user": "ann",
+                "outcome": "success",
+                "stage": "record",
+                "duration": 0.01,
+                "result_length": 42,
+                "cached": True,
             },
         ]
     )

@@ -78,6 +78,17 @@ def test_the_four_lines_of_the_readme_give_two_workers_and_a_call(shell: Any) ->
 
 
 @pytest.mark.slow
+def test_a_call_waits_for_the_server_and_its_first_worker(shell: Any) -> None:
+    call = shell("call", "getCurrentDateTime", "--pool", "demo")
+    assert call.stdout.readline() == "Waiting 30 s for a server on this machine. Start one: ferrule remote dev\n"
+    shell("remote", "dev")
+    shell("worker", "--pool", "demo")
+    output, _ = call.communicate(timeout=60)
+    assert call.returncode == 0, output
+    assert json.loads(output)["timestamp"]
+
+
+@pytest.mark.slow
 def test_a_configuration_is_printed_and_its_keys_are_kept(shell: Any, tmp_path: Path) -> None:
     first, _ = shell("remote", "config", "cpu", "--tenant", "acme").communicate(timeout=60)
     again, _ = shell("remote", "config", "cpu", "--tenant", "acme").communicate(timeout=60)

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import Runtime, Session, ToolContext, tool
+from ferrule import RegistryEvent, Runtime, Session, ToolContext, tool
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.core.access import reads
 from ferrule.core.call import RawCall
 from ferrule.core.context import Caller
-from ferrule.core.events import RegistryEvent
 from ferrule.policy.decide import RulePolicy
 from ferrule.registry.registry import Registry
 from ferrule.remote.link import NatsLink

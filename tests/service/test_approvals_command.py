@@ -33,30 +33,33 @@ async def waiting(service: Running, text: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("over_http", [False, True])
-async def test_a_call_is_allowed_or_denied_from_the_shell(store: str, tmp_path: Path, over_http: bool) -> None:
+async def test_a_call_is_approved_or_denied_from_the_shell(store: str, tmp_path: Path, over_http: bool) -> None:
     started.clear()
     async with running(store, tmp_path) as service:
         client = await service.client()
         place = ("--url", service.url) if over_http else ("--database", store)
         (yes, allowed), (no, denied) = await waiting(service, "yes"), await waiting(service, "no")
+        code, out, err = await ferrule("list", *place, key=service.key)
+        assert (code, err) == (0, "Tenant: default\n")
+        assert allowed in out
         code, out, _ = await ferrule("list", "--json", *place, key=service.key)
         assert code == 0
         assert [one["id"] for one in json.loads(out)["approvals"]] == [denied, allowed]
         code, out, _ = await ferrule("show", allowed, *place, key=service.key)
         assert 'arguments:\n{\n  "text": "yes"\n}\n' in out
-        code, out, err = await ferrule("allow", allowed, "--reason", "fine", *place, key=service.key)
+        code, out, err = await ferrule("approve", allowed, "--reason", "fine", *place, key=service.key)
         assert (code, err) == (0, "")
-        assert out.startswith("Allowed: ")
+        assert out.startswith("Approved: ")
         assert (await ferrule("deny", denied, "--reason", "not today", *place, key=service.key))[0] == 0
         assert (await client.get_call(yes, wait=50)).status == "succeeded"
         ended = await client.get_call(no, wait=50)
         assert "not today" in (ended.result.llm_content if ended.result else "")
         decided = await client.approval(allowed)
         assert (decided.decided_by, decided.decision_reason) == ("admin", "fine")
-        code, _, err = await ferrule("allow", allowed, *place, key=service.key)
+        code, _, err = await ferrule("approve", allowed, *place, key=service.key)
         assert (code, err) == (2, "Error: This was approved already, by admin.\n")
         code, _, err = await ferrule("list", *place, key=service.key)
-        assert (code, err) == (0, "There are no approvals.\n")
+        assert (code, err) == (0, "Tenant: default\nThere are no approvals with the status `pending`.\n")
     assert started == ["yes"]
 
 
@@ -65,15 +68,15 @@ async def test_the_database_does_not_widen_what_a_user_may_decide(tmp_path: Path
     async with running(store, tmp_path) as service:
         await service.user("ann")
         _, approval = await waiting(service, "x")
-        code, _, err = await ferrule("allow", approval, "--as", "ann", "--database", store)
+        code, _, err = await ferrule("approve", approval, "--as", "ann", "--database", store)
         assert (code, err) == (2, f"Error: There is no approval `{approval}`. `ferrule approvals list` lists them.\n")
         admin = await service.client()
         await admin.put_role("watcher", allow=["Admin(calls)"])
         await admin.change_user("ann", roles=["watcher"])
-        code, _, err = await ferrule("allow", approval, "--as", "ann", "--database", store)
+        code, _, err = await ferrule("approve", approval, "--as", "ann", "--database", store)
         said = "The roles of `ann` do not allow that decision. Name another user with --as."
         assert (code, err) == (2, f"Error: {said}\n")
-        assert (await ferrule("allow", approval, "--as", "ghost", "--database", store))[2] == (
+        assert (await ferrule("approve", approval, "--as", "ghost", "--database", store))[2] == (
             "Error: There is no user `ghost`.\n"
         )
 

@@ -32,8 +32,8 @@ def test_the_neutral_form_holds_everything_that_is_declared():
     "version": "1.0.0",
     "kind": "write",
     "flags": [
-      "concurrency_safe",
-      "dangerous"
+      "dangerous",
+      "requires_permission"
     ],
     "description": "Delete every note.",
     "input_schema": {

@@ -102,9 +102,7 @@ def orchard(web: WebServer, tmp_path: Path) -> Orchard:
 
 
 def test_each_operation_is_a_tool_of_its_methods_kind(orchard: Orchard, caplog: pytest.LogCaptureFixture) -> None:
-    made = {
-        name: (one.kind, one.requires_permission) for name, one in orchard.tools.items() if name.startswith("api__")
-    }
+    made = {name: (one.kind, one.asks_anyway) for name, one in orchard.tools.items() if name.startswith("api__")}
     assert made == {
         "api__trees__getTree": ("readonly", True), "api__trees__deleteTree": ("write", False),
         "api__trees__plantTree": ("write", False), "api__trees__addPhoto": ("write", False),

@@ -285,3 +285,64 @@ def test_a_foreign_key_is_enforced(desk: DatabaseDesk) -> None:
     assert "FOREIGN KEY" in desk.refused("INSERT INTO orders VALUES (9, 99, 1, '')", tool="ChangeDatabase")
     with closing(sqlite3.connect(desk.workspace / "shop.db")) as shop:
         assert shop.execute("SELECT count(*) FROM orders").fetchone() == (3,)
+
+
+# A file of the workspace, by its path
+
+
+@pytest.fixture
+def unnamed(tmp_path: Path, shop: Path) -> DatabaseDesk:
+    """A workspace whose settings name no database."""
+    (tmp_path / "data").mkdir()
+    shutil.copy(shop, tmp_path / "data/shop.db")
+    return DatabaseDesk(tmp_path, {})
+
+
+def test_a_file_in_the_workspace_is_queried_by_its_path(unnamed: DatabaseDesk, tmp_path: Path) -> None:
+    assert unnamed.rows("SELECT name FROM customers", "data/shop.db") == [["Ada"], ["Bob"]]
+    assert unnamed.rows("SELECT 1", str(tmp_path / "data/shop.db")) == [[1]]
+    described = unnamed.run("DescribeDatabase", database="./data/shop.db", object="customers")
+    assert "name: TEXT, not null" in described.llm_content
+    assert unnamed.asked == []
+    before = digest(tmp_path / "data")
+    assert "read" in unnamed.refused("DELETE FROM orders", "data/shop.db")
+    assert digest(tmp_path / "data") == before
+
+
+def test_what_is_no_database_file_is_said_with_what_to_do(unnamed: DatabaseDesk, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+    assert unnamed.refused("SELECT 1", "rows.csv") == snapshot("""\
+Error (validation_error): `rows.csv` is neither a SQLite nor a DuckDB file.
+
+Suggestion: CSV and Parquet files are in the database `files`.\
+""")
+    assert "`data` is a directory, not a file." in unnamed.refused("SELECT 1", "data")
+    assert unnamed.refused("SELECT 1", "sales") == snapshot("""\
+Error (not_found_error): There is no database `sales`.
+
+Suggestion: Known names: `files`. The path of a SQLite or DuckDB file in the workspace works too; other databases need `[databases.NAME]` with a `url` in the user's settings.\
+""")
+    assert unnamed.refused("SELECT 1", "/etc/passwd") == snapshot("""\
+Error (permission_error): `…/passwd` is outside the workspace.
+
+Suggestion: Use a path inside the workspace; relative paths start at its top.\
+""")
+    assert unnamed.refused("SELECT 1", "../shop.db").startswith("Error (permission_error)")
+
+
+def test_the_rules_for_a_file_hold_for_it_as_a_database(tmp_path: Path, shop: Path) -> None:
+    shutil.copy(shop, tmp_path / "shop.db")
+    closed = DatabaseDesk(tmp_path, {}, deny=["Read(shop.db)"])
+    assert "`./shop.db` is not read" in closed.refused("SELECT 1", "./shop.db")
+    named = DatabaseDesk(tmp_path, {}, deny=["QueryDatabase(shop.db)"])
+    assert "was not run" in named.refused("SELECT 1", "./shop.db")
+
+
+def test_only_a_database_in_the_settings_is_changed(desk: DatabaseDesk, tmp_path: Path) -> None:
+    shutil.copy(tmp_path / "shop.db", tmp_path / "other.db")
+    assert desk.refused("DELETE FROM orders", "other.db", "ChangeDatabase") == snapshot("""\
+Error (permission_error): `other.db` is read-only here, because it is not in the settings.
+
+Suggestion: Ask the user to add it: `[databases.NAME]` with `url = "sqlite:///other.db"`.\
+""")
+    assert desk.asked == []

@@ -21,7 +21,7 @@ class Desk:
         self.workspace = workspace
         self.session = Session(workspace=workspace, **session)
         policy = RulePolicy(mode=mode) if mode is not None else SaysYes()
-        self.runtime = Runtime(builtin_tools(), policy=policy, session=self.session)
+        self.runtime = Runtime(builtin_tools(family="all"), policy=policy, session=self.session)
 
     @property
     def files(self) -> Files:

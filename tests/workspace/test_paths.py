@@ -135,7 +135,7 @@ def test_a_name_that_only_looks_like_an_attack_is_a_name(desk: Desk, name: str) 
 def test_dots_that_stay_inside_are_followed(desk: Desk, path: str) -> None:
     desk.put("f.txt", "mine\n")
     (desk.workspace / "sub/inner").mkdir(parents=True)
-    assert desk.read(path).data["file_path"] == "f.txt"
+    assert desk.read(path).data["content"] == "mine"
 
 
 # Links
@@ -185,7 +185,7 @@ def test_a_link_that_stays_inside_is_followed_to_the_real_file(desk: Desk, absol
     (desk.workspace / "link.txt").symlink_to(root / "real/f.txt")
     (desk.workspace / "folder").symlink_to(root / "real")
     for path in ("link.txt", "folder/f.txt"):
-        assert desk.read(path).data["file_path"] == "real/f.txt"
+        assert desk.read(path).data["content"] == "mine"
     assert desk.edit("link.txt", "mine", "ours").success
     assert desk.write("folder/new.txt", "new").success
     assert (desk.workspace / "link.txt").is_symlink()
@@ -194,7 +194,7 @@ def test_a_link_that_stays_inside_is_followed_to_the_real_file(desk: Desk, absol
 
 def test_a_link_to_nothing_inside_is_written_through(desk: Desk) -> None:
     (desk.workspace / "link").symlink_to("later.txt")
-    assert desk.write("link", "new").data["file_path"] == "later.txt"
+    assert desk.write("link", "new").success
     assert (desk.workspace / "link").is_symlink()
 
 
@@ -211,7 +211,7 @@ def test_a_workspace_reached_by_a_link_is_the_workspace(desk: Desk) -> None:
     desk.put("f.txt", "mine\n")
     alias = desk.workspace.parent / "alias"
     alias.symlink_to(desk.workspace)
-    assert desk.read(str(alias / "f.txt")).data["file_path"] == "f.txt"
+    assert desk.read(str(alias / "f.txt")).data["content"] == "mine"
     other = Desk(alias)
     assert other.read("f.txt").success
     assert other.read(str(desk.workspace / "f.txt")).success
@@ -219,7 +219,7 @@ def test_a_workspace_reached_by_a_link_is_the_workspace(desk: Desk) -> None:
 
 def test_the_workspace_by_way_of_proc_is_seen_for_what_it_is(desk: Desk) -> None:
     desk.put("f.txt", "mine\n")
-    assert desk.read(f"/proc/self/root{desk.workspace}/f.txt").data["file_path"] == "f.txt"
+    assert desk.read(f"/proc/self/root{desk.workspace}/f.txt").data["content"] == "mine"
 
 
 # Swapped while the tool runs
@@ -439,13 +439,13 @@ def test_pipes_sockets_and_devices_are_never_opened(desk: Desk) -> None:
         denied(desk, "socket", "special")
     assert time.monotonic() - started < 60
     assert desk.read("pipe").llm_content == snapshot("""\
-Error (execution_error): `pipe` is a pipe, and is not opened.
+Error (validation_error): `pipe` is a pipe, and is not opened.
 
 Suggestion: Give a regular file.\
 """)
     assert desk.read("socket").llm_content == snapshot(
         """\
-Error (execution_error): `socket` is a socket, and is not opened.
+Error (validation_error): `socket` is a socket, and is not opened.
 
 Suggestion: Give a regular file.\
 """
@@ -460,7 +460,7 @@ def test_a_device_is_never_opened(desk: Desk) -> None:
         pytest.skip("no devices here")
     denied(desk, "zero", "special")
     assert desk.read("zero").llm_content == snapshot("""\
-Error (execution_error): `zero` is a device, and is not opened.
+Error (validation_error): `zero` is a device, and is not opened.
 
 Suggestion: Give a regular file.\
 """)

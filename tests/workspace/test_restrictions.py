@@ -35,7 +35,7 @@ class Room:
             restrictions=RuleRestrictions(decided),
             environment=Environment(history_folder=folder / "history"),
         )
-        self.runtime = Runtime(builtin_tools(), policy=policy or decided, session=self.session)
+        self.runtime = Runtime(builtin_tools(family="all"), policy=policy or decided, session=self.session)
 
     def call(self, tool: str, **arguments: Any) -> ToolResult:
         return asyncio.run(self.runtime.run(tool, arguments))
@@ -133,7 +133,7 @@ def test_a_link_that_was_swapped_after_the_decision_is_refused_when_it_is_opened
     for tool, name in (("Read", "file_path"), ("readFile", "filePath")):
         result = room.call(tool, **{name: "link"})
         assert result.error is not None
-        assert result.error.message == "`.env` is not read: `Read(.env)` from the program denies it."
+        assert result.error.message == "`link` is not read: `Read(.env)` from the program denies it."
 
 
 def test_a_write_that_may_not_be_is_refused_when_it_is_made(tmp_path: Path) -> None:

@@ -77,8 +77,7 @@ def test_a_rule_and_a_person_are_asked_about_the_real_path(desk: Desk, tool: str
     for path in ("f.txt", "../link"):
         desk.call(tool, path, **TOOLS[tool])
     real = desk.workspace / "real/f.txt"
-    shown = "Read file" if tool == "readFile" else tool
-    assert set(policy.asked) == {(str(real), f"{tool}:{real.parent}/*", f"{shown} {real}")}
+    assert set(policy.asked) == {(str(real), f"{tool}:{real.parent}/*", f"{tool} {real}")}
     assert len(policy.asked) == len(given) + 2
 
 
@@ -112,7 +111,7 @@ def test_always_holds_for_the_real_folder_and_no_other(desk: Desk) -> None:
         questions.append(question)
         return Answer(Choice.ALWAYS)
 
-    runtime = Runtime(builtin_tools(), ask=ask, session=desk.session)
+    runtime = Runtime(builtin_tools(family="all"), ask=ask, session=desk.session)
 
     def edit(path: str) -> None:
         desk.read(path)
@@ -159,12 +158,12 @@ def test_nobody_is_asked_about_a_path_that_no_leave_opens(tool: str, arguments: 
             return Decision(Verdict.ASK, "everything asks")
 
     session = Session(workspace=workspace)
-    runtime = Runtime(builtin_tools(), session=session, policy=AsksAlways(), ask=ask)
+    runtime = Runtime(builtin_tools(family="all"), session=session, policy=AsksAlways(), ask=ask)
     given = {key: value.format(outside) if isinstance(value, str) else value for key, value in arguments.items()}
     result = asyncio.run(runtime.run(tool, given))
     assert "is outside the workspace" in result.llm_content
     assert asked == []
-    asyncio.run(Runtime(builtin_tools(), session=session).run("Read", {"file_path": "a.txt"}))
+    asyncio.run(Runtime(builtin_tools(family="all"), session=session).run("Read", {"file_path": "a.txt"}))
     inside = {key: value.format(".") if isinstance(value, str) else value for key, value in arguments.items()}
     assert "the user denied it" in asyncio.run(runtime.run(tool, inside)).llm_content
     assert len(asked) == 1

@@ -86,11 +86,11 @@ def _places(arguments: dict[str, Any], workspace: Path) -> list[ToolCallLocation
 
 
 def ended(result: ToolResult, workspace: Path, said: str) -> ToolCallProgress:
-    """How a call ended: what it changed, or the words that came of it."""
+    """How a call ended: what it changed, or what came of it; `said` is its error in the user's language."""
     diff = result.metadata.get("diff")
     content: list[Any] = diff_contents(diff, workspace) if isinstance(diff, str) and result.success else []
     if not content:
-        content = [code_content(cut_counted(result.llm_content if result.success else said, _MOST))]
+        content = [code_content(cut_counted(said + result.after_error, _MOST))]
     return update_tool_call(result.call_id, status="completed" if result.success else "failed", content=content)
 
 

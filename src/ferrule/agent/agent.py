@@ -27,7 +27,7 @@ from ferrule.core.model import (
     Usage,
     UserMessage,
 )
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.pipeline.record import EventQueue
 from ferrule.pipeline.run import Runtime
 from ferrule.registry.registry import Registry, ToolSource
@@ -130,7 +130,7 @@ logger = logging.getLogger("ferrule.agent")
 _MOST_GOING_ON = 3
 _MOST_EMPTY = 2
 
-INTERRUPTED = phrase("The user stopped it.")
+INTERRUPTED = advice("The user stopped it.", "You stopped it.")
 _OTHERWISE = phrase("Rephrase the request, or choose another model.")
 
 

@@ -70,7 +70,7 @@ class Repeats:
     """Counts calls of one turn that were made before with the same arguments and gave the same.
 
     A tool that may change things and does something new begins the count anew: tests that are run again after an edit
-    are no loop, however they end.
+    are no loop, however they end. A command's exit code is a result like any other.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,8 @@ class Repeats:
     def count(self, call: RawCall, result: ToolResult, tool: Tool[Any] | None) -> int:
         """How often this call has come to this result by now."""
         key = call.name, str(call.arguments), hash(result.llm_content)
-        if key not in self._seen and result.success and tool is not None and not tool.read_only:
+        ran = result.success or result.metadata.get("exit_code") is not None
+        if key not in self._seen and ran and tool is not None and not tool.read_only:
             self._seen.clear()
         self._seen[key] = times = self._seen.get(key, 0) + 1
         return times

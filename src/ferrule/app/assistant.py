@@ -11,7 +11,6 @@ from uuid import uuid4
 
 from ferrule.app.settings import SettingsError, added_folders, sessions_folder, user_settings_file
 from ferrule.core.model import ModelError, ModelFault
-from ferrule.core.nearest import is_named
 from ferrule.core.phrases import phrase, said_by
 from ferrule.models.providers import EMBEDDED, all_providers, custom_provider, find_key, open_model
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from ferrule.app.settings import AssistantSettings, Settings
     from ferrule.core.model import Model
     from ferrule.models.providers import Provider
-    from ferrule.registry.registry import ToolSource
 
 
 class NoModelChosen(ModelError):  # noqa: N818 - reads as what it says
@@ -83,8 +81,6 @@ def _with_key(known: Mapping[str, Provider]) -> dict[str, str]:
 
 
 SCRIPTED = "scripted:"
-WEB = ("FetchPage", "HttpRequest")
-TWINS = ("readFile", "listFiles", "searchFiles", "executeCommand")  # of Read, LS, Glob and Bash
 
 
 @dataclass(slots=True)
@@ -151,6 +147,7 @@ def build_assistant(
     from ferrule.agent.saved_sessions import SavedConversation, forget_old
     from ferrule.agent.task_tool import add_task_tool
     from ferrule.agent.todo_tool import TodoTool
+    from ferrule.app.build import assistant_tools
 
     settings, session = app.settings, app.runtime.session
     saved = resumed.saved if resumed is not None else None
@@ -164,7 +161,7 @@ def build_assistant(
     commands = CustomCommands(session.workspace, user_settings_file().parent, lambda path: _denied(app, path))
     agent = Agent(
         model,
-        _shown(app, settings.assistant.tools),
+        assistant_tools(settings, app.tools.registry),
         runtime=app.runtime,
         system=lambda: _system_words(app, agent, asks, commands),
         limits=limits if limits is not None else limits_of(settings.assistant),
@@ -188,24 +185,6 @@ def limits_of(settings: AssistantSettings) -> AgentLimits:
         cost=settings.max_cost or None,
         seconds=settings.max_seconds or None,
     )
-
-
-def _shown(app: App, named: list[str]) -> ToolSource:
-    """The tools a model is shown. Those that do the same as another under another name would only confuse it, and
-    those for the web would only be refused where no host is allowed.
-    """
-    if named:
-        return app.tools.registry.filtered(lambda tool: "all" in named or is_named(tool.name, named))
-    hidden = TWINS if _allows_hosts(app.settings) else (*TWINS, *WEB)
-    return app.tools.registry.filtered(lambda tool: tool.name not in hidden)
-
-
-def _allows_hosts(settings: Settings) -> bool:
-    """Whether the user lets anything out: a host of the sandbox, a credential for a host, or a rule about the web."""
-    permissions = settings.permissions
-    rules = [one if isinstance(one, str) else one.rule for one in (*permissions.allow, *permissions.ask)]
-    named = any(rule.partition("(")[0].strip() in ("*", "WebFetch", *WEB) for rule in rules)
-    return named or bool(settings.sandbox.hosts or settings.credentials or settings.web.private)
 
 
 def _denied(app: App, path: Path) -> bool:

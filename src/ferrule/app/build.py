@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, get_args
 
 from ferrule.app.mcp_servers import build_servers, lock_mark, plugin_servers
 from ferrule.app.settings import (
@@ -23,17 +23,18 @@ from ferrule.app.settings import (
     user_settings_file,
 )
 from ferrule.core.context import Environment, SandboxChoice
-from ferrule.core.nearest import UnknownNameError, check_names
+from ferrule.core.nearest import UnknownNameError, check_names, is_named
 from ferrule.core.phrases import phrase, said_by
 from ferrule.registry.registry import Registry
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from ferrule.app.settings import HookSettings, Settings
+    from ferrule.core.plugin import Plugin
     from ferrule.mcp_client.server_config import Ports
     from ferrule.mcp_client.servers import Servers
     from ferrule.pipeline.confirm import Asker
@@ -41,11 +42,12 @@ if TYPE_CHECKING:
     from ferrule.pipeline.hooks import Hook
     from ferrule.pipeline.run import Runtime
     from ferrule.plugins.discovery import FolderTools
-    from ferrule.plugins.plugin import BrokenModule, Plugin
+    from ferrule.plugins.plugin import BrokenModule
     from ferrule.policy.decide import RulePolicy
     from ferrule.policy.rule_file import Written
     from ferrule.policy.rules import Rule
     from ferrule.records.audit import AuditLog
+    from ferrule.registry.registry import ToolSource
     from ferrule.remote.caller import RemoteCalls
     from ferrule.remote.wire import Nkey
 
@@ -96,11 +98,11 @@ def build_tools(
 
     No server is started here: `tools.servers` does that when it is asked to, or when one of its tools is called.
     """
-    from ferrule.builtin.all_tools import builtin_tools
+    from ferrule.builtin.all_tools import Family, builtin_tools
     from ferrule.toolbox.areas import found_tools
 
     registry = Registry(disabled=settings.tools.disabled)
-    registry.register_many(builtin_tools(), origin="builtin")
+    registry.register_many(builtin_tools(family="all"), origin="builtin")
     if settings.tools.drafts:
         from ferrule.builtin.draft_tool import DraftTool
 
@@ -130,12 +132,52 @@ def build_tools(
     tools.servers, notes = build_servers(settings, workspace, registry, folders, ports, may_come=plugins_come)
     tools.notes += notes
     tools.notes += tools.unknown("tools.disabled", settings.tools.disabled)
-    tools.notes += tools.unknown("assistant.tools", settings.assistant.tools, "all")
+    tools.notes += tools.unknown("assistant.tools", settings.assistant.tools, *get_args(Family))
     for hook in settings.hooks:
         tools.notes += tools.unknown("hooks.tools", hook.tools)
     for pool, names in settings.remote.pools.items():
         tools.notes += tools.unknown(f"remote.pools.{pool}", [one for one in names if ":" not in one], elsewhere=True)
     return tools
+
+
+WEB = ("FetchPage", "HttpRequest")
+
+
+def assistant_tools(settings: Settings, registry: Registry) -> ToolSource:
+    """The tools that the assistant's model is shown, as the settings have them.
+
+    Without a choice, tools that do the same as another under another name are left out, and those for the web where no
+    host is allowed, since they would only be refused.
+    """
+    from ferrule.builtin.all_tools import builtin_tools
+
+    named = settings.assistant.tools or ["standard"]
+    family, twins = {one.name for one in builtin_tools(family="assistant")}, twin_names()
+    unwanted = twins if _allows_hosts(settings) else {*twins, *WEB}
+    return registry.filtered(
+        lambda tool: (
+            "all" in named
+            or is_named(tool.name, named)
+            or ("assistant" in named and tool.name in family)
+            or ("standard" in named and tool.name not in unwanted)
+        )
+    )
+
+
+def twin_names() -> set[str]:
+    """The built-ins of the assistant family that are standard ones under another name."""
+    from ferrule.builtin.all_tools import builtin_tools
+
+    family, standard = ({one.name for one in builtin_tools(family=name)} for name in ("assistant", "standard"))
+    return family - standard
+
+
+def _allows_hosts(settings: Settings) -> bool:
+    """Whether the user lets anything out: a host of the sandbox, a credential for a host, or a rule about the web."""
+    permissions = settings.permissions
+    rules = [one if isinstance(one, str) else one.rule for one in (*permissions.allow, *permissions.ask)]
+    named = any(rule.partition("(")[0].strip() in ("*", "WebFetch", *WEB) for rule in rules)
+    return named or bool(settings.sandbox.hosts or settings.credentials or settings.web.private)
 
 
 # The policy that the settings describe: each rule read, checked against the tools there are, with its source.
@@ -340,9 +382,6 @@ def remote_key(file: Path | None, trusted: Sequence[str]) -> Nkey:
 
 logger = logging.getLogger("ferrule.app")
 
-_CLEAN_UP_SECONDS = 5.0
-_SECONDS_TO_ANSWER = 1.0
-"""How long the end waits for a sign of life from the tools' event loop, before plugins go without their clean-up."""
 _SERVERS_SECONDS = 5.0
 _SECONDS_BETWEEN_LOOKS = 0.3
 """At the lock of the plugins: one that the user disables ends within a second, also in a busy session."""
@@ -406,33 +445,40 @@ class App:
             session=Session(
                 workspace=workspace,
                 environment=session_environment(settings, workspace, single_call=single_call),
+                language=settings.lang or "en",
             ),
             hooks=build_hooks(settings),
+            repair=settings.tools.repair,
             own_loop=True,
             remote=remote or self.remote,
         )
 
     async def __aenter__(self) -> App:
-        from ferrule.plugins.plugin import BrokenModule
+        import asyncio
+
+        from ferrule.pipeline.additions import end_plugins
 
         for plugin in list(self.tools.plugins):
-            if plugin.initialise is None:
-                continue
-            try:
-                await self._for_plugins(plugin.initialise)
-            except Exception as error:  # one plugin's fault must not take the others along
-                logger.info("Plugin %s could not start", plugin.name, exc_info=error)
-                self.tools.plugins.remove(plugin)
-                self.tools.skipped.append(
-                    BrokenModule(plugin.source, f"it could not start: {type(error).__name__}: {error}")
-                )
-                for tool in plugin.tools:
-                    self.tools.registry.unregister(tool.name, tool.version)
-        if self.tools.folders is not None and not self._single_call:
-            self.tools.folders.watch()
-        if self.tools.servers is not None:
-            import asyncio
+            if why := await self._start(plugin):
+                from ferrule.plugins.plugin import BrokenModule
 
+                self.tools.plugins.remove(plugin)
+                self.tools.skipped.append(BrokenModule(plugin.source, why))
+                for tool in plugin.tools:
+                    self.tools.registry.unregister(tool)
+        if (folders := self.tools.folders) is not None:
+            loop = asyncio.get_running_loop()
+
+            def start(plugin: Plugin) -> str:
+                return asyncio.run_coroutine_threadsafe(self._start(plugin), loop).result()
+
+            def end(plugin: Plugin) -> None:
+                asyncio.run_coroutine_threadsafe(end_plugins([plugin], own_loop=True), loop).result()
+
+            await asyncio.to_thread(folders.start_plugins, start, end)
+            if not self._single_call:
+                folders.watch()
+        if self.tools.servers is not None:
             self._following = asyncio.create_task(self._follow_lock())
         if self.tools.servers is not None and not self._single_call:
             try:
@@ -449,6 +495,17 @@ class App:
                 await self.__aexit__()
                 raise
         return self
+
+    async def _start(self, plugin: Plugin) -> str:
+        """Start a plugin; gives why it could not be, and nothing where it was."""
+        from ferrule.pipeline.additions import start_plugin, why_not_started
+
+        try:
+            await start_plugin(plugin, own_loop=True)
+        except Exception as error:  # one plugin's fault must not take the others along
+            logger.info("Plugin %s could not start", plugin.name, exc_info=error)
+            return why_not_started(error)
+        return ""
 
     async def _follow_lock(self) -> None:
         """Take in at once what `ferrule plugin` or another process changed: what is disabled ends here too."""
@@ -478,19 +535,22 @@ class App:
             await self.tools.servers.follow(plugins)
 
     async def __aexit__(self, *_error: object) -> None:
-        if self._following is not None:
-            import asyncio
+        import asyncio
 
+        from ferrule.pipeline.additions import end_plugins
+
+        if self._following is not None:
             self._following.cancel()
             await asyncio.wait({self._following})
         if self.tools.folders is not None:
-            self.tools.folders.close()
+            await asyncio.to_thread(self.tools.folders.close)
         await self.runtime.session.close()
         if self.remote is not None:
             await self.remote.close()
         if self.tools.servers is not None:
             await self.tools.servers.close()
-        await self._clean_up()
+        in_folders = self.tools.folders.started if self.tools.folders is not None else []
+        await end_plugins([*self.tools.plugins, *in_folders], own_loop=True)
         if self.audit is not None:
             from ferrule.records.database import AuditError
 
@@ -498,31 +558,3 @@ class App:
                 self.audit.close()
             except AuditError as problem:  # the calls have happened, and whoever made them wants their results
                 self.unrecorded = said_by(problem)
-
-    async def _for_plugins(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Plugins start and end on the loop that their tools run on: what they open there belongs to it."""
-        from ferrule.pipeline.tool_loops import tool_loops
-
-        await tool_loops.run(work)
-
-    async def _clean_up(self) -> None:
-        plugins = [one for one in self.tools.plugins if one.clean_up is not None]
-        if not plugins:
-            return
-        import asyncio  # listing tools does without
-
-        try:
-            await asyncio.wait_for(self._for_plugins(_nothing), _SECONDS_TO_ANSWER)
-        except TimeoutError:
-            names = ", ".join(one.name for one in plugins)
-            logger.warning("Plugins could not clean up, because a tool blocks the event loop: %s", names)
-            return
-        for plugin in plugins:
-            try:
-                await asyncio.wait_for(self._for_plugins(cast("Any", plugin.clean_up)), _CLEAN_UP_SECONDS)
-            except Exception:
-                logger.exception("Plugin %s could not clean up", plugin.name)
-
-
-async def _nothing() -> None:
-    """Shows that a loop moves."""

@@ -78,10 +78,13 @@ class LimitSettings(_Section):
 
 @dataclass(slots=True)
 class ToolSettings(_Section):
-    """Which tools there are besides the built-ins, and which are switched off."""
+    """Which tools there are besides the built-ins, which are switched off, and whether harmless mistakes in arguments
+    are repaired.
+    """
 
     plugins: bool = True
     drafts: bool = True
+    repair: bool = True
     folders: list[Path] = field(default_factory=list[Path])
     disabled: list[str] = field(default_factory=list[str])
 
@@ -208,12 +211,13 @@ class AuditSettings(_Section):
 class AssistantSettings(_Section):
     """`ferrule chat` and `ferrule run`. The limits are for one turn, and 0 is no limit.
 
-    `tools` are those the model is shown: names, `all`, or the standard ones and those of plugins where it is empty.
+    `tools` are those the model is shown: names, `standard` (the built-ins under their standard names, and those of
+    plugins, as where it is empty), `assistant` (the seven with names like `readFile`) or `all`.
     `project_words` lets it read the `AGENTS.md` and `CLAUDE.md` of a workspace. Sessions are saved and can be resumed
     for `keep_days`. `notify` is how a chat calls whoever waited for `notify_seconds` or longer.
     """
 
-    tools: list[str] = field(default_factory=list[str])
+    tools: str | list[str] = field(default_factory=list[str])
     max_steps: int = 100
     max_tokens: int = 0
     max_cost: float = 0.0
@@ -225,6 +229,7 @@ class AssistantSettings(_Section):
     notify_seconds: float = 10.0
 
     def __post_init__(self) -> None:
+        self.tools = [self.tools] if isinstance(self.tools, str) else self.tools
         for name in ("max_steps", "max_tokens", "max_cost", "max_seconds", "keep_days", "notify_seconds"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"`{name}` is 0 for no limit, or a number above it")
@@ -598,6 +603,8 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
     kept["limits"] = limits
     tools = dict(project.get("tools", {}))
     set_aside += [f"tools.{key}" for key in ("folders", "plugins", "drafts") if tools.pop(key, None)]
+    if not person.tools.repair and tools.pop("repair", None):
+        set_aside.append("tools.repair")
     kept["tools"] = tools
     files = dict(project.get("files", {}))
     set_aside += [f"files.{key}" for key in ("folders", "hard_links") if files.pop(key, None)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 from pydantic import AliasChoices, Field
 
@@ -12,7 +12,7 @@ from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
-from ferrule.core.result import Output
+from ferrule.core.result import Output, noted
 
 if TYPE_CHECKING:
     from ferrule.process.shell.background import BackgroundCommand
@@ -41,11 +41,12 @@ class BackgroundOutput(TypedDict):
     truncated: bool
     output_file: str | None
     commands: list[ListedCommand]
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 @tool(
     name="BashOutput",
+    display_name="Shell Output",
     kind="readonly",
     may_block=False,
     category="shell",
@@ -101,13 +102,16 @@ async def bash_output(
     data: BackgroundOutput = {
         "shell_id": kept.id, "status": kept.status, "exit_code": kept.exit_code, "output": read.text,
         "truncated": read.left_out.bytes > 0, "output_file": str(read.spill) if read.spill else None, "commands": [],
-        "notes": notes,
     }  # fmt: skip
     return Output(
-        data,
+        noted(data, notes),
         llm_content="\n".join([text, *(f"[{note}]" for note in notes)]),
-        display_content=phrase("{id}: {status}", id=kept.id, status=_STATUS[kept.status]),
+        display_content=phrase("{id}: {status}", id=kept.id, status=_status_shown(kept.status, kept.exit_code)),
     )
+
+
+def _status_shown(status: str, code: int | None) -> str:
+    return phrase("ended with code {code}", code=code) if code else _STATUS[status]
 
 
 def _status(kept: BackgroundCommand) -> str:
@@ -127,9 +131,9 @@ def _listed(commands: list[BackgroundCommand]) -> Output[BackgroundOutput]:
     notes = [] if listed else ["No command runs in the background."]
     data: BackgroundOutput = {
         "shell_id": None, "status": None, "exit_code": None, "output": "", "truncated": False, "output_file": None,
-        "commands": listed, "notes": notes,
+        "commands": listed,
     }  # fmt: skip
-    return Output(data, llm_content="\n".join([*lines, *notes]))
+    return Output(noted(data, notes), llm_content="\n".join([*lines, *notes]))
 
 
 # KillShell: end a background command.
@@ -152,11 +156,14 @@ def _render(stopped: StoppedCommand) -> str:
 
 
 def _display(stopped: StoppedCommand) -> str:
-    return phrase("{id}: {status}", id=stopped["shell_id"], status=_STATUS[stopped["status"]])
+    return phrase(
+        "{id}: {status}", id=stopped["shell_id"], status=_status_shown(stopped["status"], stopped["exit_code"])
+    )
 
 
 @tool(
     name="KillShell",
+    display_name="Shell Stop",
     kind="execute",
     may_block=False,
     category="shell",

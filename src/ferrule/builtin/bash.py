@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Annotated, cast
 
 from pydantic import Field
 
+from ferrule.builtin.command_result import (
+    CommandResult,
+    CommandRun,
+    command_metadata,
+    display,
+    in_assistant_form,
+    result_of,
+)
 from ferrule.builtin.session_shells import SECONDS_TO_END, confinement, make_ready, shell_of, try_sandbox, work_profile
 from ferrule.builtin.shell_run import (
-    CommandRun,
-    Told,
     adopt,
-    command_metadata,
-    command_run,
     command_text,
     denials_of,
-    failure,
     problems_of,
     record_when_over,
     require_folder,
     run,
     runs_command,
     undoable,
-    words,
 )
 from ferrule.core.access import Touch
 from ferrule.core.call import CallInfo
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.core.phrases import glued, phrase
+from ferrule.core.phrases import phrase
 from ferrule.core.result import Output, ToolResult
-
-if TYPE_CHECKING:
-    from ferrule.process.shell.session import Ended
 
 _NO_INPUT = phrase(
     "Pass what it asks for in the command itself (`git commit -m`, `--yes`, a file to "
@@ -43,7 +42,9 @@ _LONGER = phrase("Give it more time with `timeout`, or start it with `run_in_bac
 
 @tool(
     name="Bash",
+    display_name="Shell Command",
     kind="execute",
+    runs_alone=True,
     may_block=False,
     category="shell",
     tags=("standard", "shell"),
@@ -95,7 +96,7 @@ async def bash(
         - start "npm run dev" in the background: {"command": "npm run dev", "run_in_background": true}
     """
     if run_in_background:
-        return await _start(context, command, working_directory)
+        return await _start(context, command, working_directory, description)
     seconds = timeout / 1000
     ended, told = await run(
         context,
@@ -105,21 +106,10 @@ async def bash(
         terminal=terminal,
         may_move=background_on_timeout,
     )
-    return failure(context, ended, told, seconds, _LONGER, _NO_INPUT) or _output(ended, told)
+    return result_of(context, ended, told, seconds, _LONGER, _NO_INPUT, command=command, description=description)
 
 
-def _output(ended: Ended, told: Told, command: str | None = None) -> Output[Any]:
-    """What a command that came to its end gives; in the assistant set's form where its text is given."""
-    ran = command_run(ended, told)
-    return Output(
-        ran if command is None else _result(command, ran),
-        llm_content=words(ended, told),
-        display_content=_display(ran, told),
-        metadata=command_metadata(ran, told),
-    )
-
-
-async def _start(context: ToolContext, command: str, folder: str | None) -> Output[CommandRun]:
+async def _start(context: ToolContext, command: str, folder: str | None, description: str) -> Output[CommandRun]:
     from ferrule.process.shell.running import boxes
 
     text = command_text(command, folder)
@@ -135,20 +125,8 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
         "stdout": "", "stderr": "", "truncated": False, "output_file": None, "shell_id": kept.id,
         "waiting_for_input": None, "notes": [said],
     }  # fmt: skip
-    return Output(ran, llm_content=said, display_content=_display(ran, told), metadata=command_metadata(ran, told))
-
-
-def _display(ran: CommandRun, told: Told) -> str:
-    if ran["shell_id"]:
-        name = ran["shell_id"]
-        return phrase("continues as {id}", id=name) if ran["timed_out"] else phrase("started as {id}", id=name)
-    if ran["waiting_for_input"] is not None:
-        return phrase("waits for input")
-    code, changed = ran["exit_code"], told.changed
-    done = phrase("ended with code {code}", code=code) if code else phrase("done")
-    if not changed:
-        return done
-    return glued(done, phrase(", changed 1 file") if changed == 1 else phrase(", changed {n} files", n=f"{changed:,}"))
+    about = command_metadata(ran, told, command)
+    return Output(ran, llm_content=said, display_content=display(ran, told, description), metadata=about)
 
 
 # BashInput: answer a command that asks.
@@ -156,7 +134,9 @@ def _display(ran: CommandRun, told: Told) -> str:
 
 @tool(
     name="BashInput",
+    display_name="Shell Input",
     kind="execute",
+    runs_alone=True,
     may_block=False,
     category="shell",
     tags=("standard", "shell"),
@@ -191,7 +171,7 @@ async def bash_input(
         ended = await shell.answer(text, timeout=seconds)
     adopt(session, shell, ended, tainted=False)
     told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, "", ended, work_profile(session))]
-    return failure(context, ended, told, seconds, phrase("Run it again with more time.")) or _output(ended, told)
+    return result_of(context, ended, told, seconds, phrase("Run it again with more time."))
 
 
 # executeCommand: Bash under the assistant set's name and form.
@@ -200,20 +180,11 @@ async def bash_input(
 _SECONDS = 120.0
 
 
-class CommandResult(TypedDict):
-    """How a command ended."""
-
-    command: str
-    stdout: str
-    stderr: str
-    exitCode: int | None
-    success: bool
-    notes: list[str]
-
-
 @tool(
     name="executeCommand",
+    display_name="Run command",
     kind="execute",
+    runs_alone=True,
     may_block=False,
     category="shell",
     tags=("assistant", "shell"),
@@ -238,19 +209,6 @@ async def execute_command(
     """
     ended, told = await run(context, command, folder=cwd, seconds=_SECONDS)
     asked = phrase("Pass what it asks for in the command itself, as `git commit -m` does.")
-    failed = failure(context, ended, told, _SECONDS, phrase("Do it in smaller steps."), asked)
-    if failed is None:
-        return _output(ended, told, command)
-    failed.data = _result(command, failed.data)
-    return failed
-
-
-def _result(command: str, ran: CommandRun) -> CommandResult:
-    return {
-        "command": command,
-        "stdout": ran["stdout"],
-        "stderr": ran["stderr"],
-        "exitCode": ran["exit_code"],
-        "success": ran["exit_code"] == 0,
-        "notes": ran["notes"],
-    }
+    result = result_of(context, ended, told, _SECONDS, phrase("Do it in smaller steps."), asked, command=command)
+    result.data = in_assistant_form(command, cast("CommandRun", result.data))
+    return result

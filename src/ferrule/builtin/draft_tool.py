@@ -181,7 +181,7 @@ class DraftTool(Tool[DraftParams]):
         changed = await asyncio.to_thread(
             lambda: change_file(context, str(path), lambda _before, _text: content, must_exist=False)
         )
-        place = str(changed.place)
+        place = changed.place.name
         return Output(
             {"name": draft.name, "version": draft.version, "kind": draft.kind.value, "file_path": place},
             llm_content=f"Accepted: `{draft.name}` {draft.version} ({draft.kind}) is in `{place}` and can be called in "

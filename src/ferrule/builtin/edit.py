@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from ferrule.core.context import Session, ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
-from ferrule.core.result import Output
+from ferrule.core.result import Output, noted
+from ferrule.core.shown_text import cut
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, Changed, Make, change_file, plan_change, require_text
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import edited_bytes, find_edits
@@ -19,6 +20,8 @@ from ferrule.workspace.names import amount
 from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts.diff import line_count
 from ferrule.workspace.texts.text import Text, encode_new
+
+_PREVIEW = 51  # 50 characters and a mark
 
 # What a call would do to a file, as a diff, before it is approved. Nothing is written.
 
@@ -50,11 +53,12 @@ class FileWritten(TypedDict):
     byte_count: int
     added: int
     removed: int
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 @tool(
     name="Write",
+    display_name="File Write",
     kind="write",
     category="files",
     tags=("standard", "files"),
@@ -87,14 +91,14 @@ def write(
     count = line_count(changed.text.text) if changed.text else 0
     words = f"{verb} `{changed.place}` ({amount(count, 'line')}, {amount(changed.size, 'byte')})."
     data: FileWritten = {
-        "file_path": changed.place.name, "is_overwrite": not changed.created, "line_count": count,
+        "file_path": changed.place.shown, "is_overwrite": not changed.created, "line_count": count,
         "byte_count": changed.size, "added": changed.added, "removed": changed.removed,
-        "notes": list(changed.place.remarks),
     }  # fmt: skip
     told = {key: data[key] for key in ("file_path", "is_overwrite", "line_count", "byte_count")}
     said = changed.place.with_remarks(words)
     lines = phrase("1 line") if count == 1 else phrase("{n} lines", n=f"{count:,}")
     shown = phrase("created, {lines}", lines=lines) if changed.created else phrase("overwritten, {lines}", lines=lines)
+    data = noted(data, changed.place.remarks)
     return Output(data, llm_content=said, display_content=shown, metadata={**told, **changed.metadata})
 
 
@@ -106,11 +110,12 @@ class FileEdited(TypedDict):
     added: int
     removed: int
     matched_by: list[str]
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 @tool(
     name="Edit",
+    display_name="File Edit",
     kind="write",
     category="files",
     tags=("standard", "files"),
@@ -144,7 +149,7 @@ def edit(
     make = _editor(file_path, lambda whole: find_edit(whole, old_string, new_string, replace_all=replace_all), found)
     changed = _change_existing(context, file_path, make, old_string)
     notes = [found[0].note] if found[0].note else []
-    return _edited(changed, found, notes)
+    return _edited(changed, found, notes, old_string)
 
 
 class OneEdit(BaseModel):
@@ -161,6 +166,7 @@ class OneEdit(BaseModel):
 
 @tool(
     name="MultiEdit",
+    display_name="File Edits",
     kind="write",
     category="files",
     tags=("standard", "files"),
@@ -192,7 +198,7 @@ def multi_edit(
     changed = _change_existing(context, file_path, make, edits[0].old_string)
     steps = found[0].steps
     notes = [f"Edit {number}: {step.note}" for number, step in enumerate(steps, 1) if step.note]
-    return _edited(changed, steps, notes)
+    return _edited(changed, steps, notes, edits[0].old_string)
 
 
 # What the three have in common: how a file's new bytes are made of its old ones, and what is said of that.
@@ -230,15 +236,19 @@ def _change_existing(context: ToolContext, file_path: str, make: Make, old_strin
         ) from None
 
 
-def _edited(changed: Changed, steps: Sequence[Any], notes: list[str]) -> Output[FileEdited]:
-    replacements, name = sum(len(step.spans) for step in steps), changed.place.name
+def _edited(changed: Changed, steps: Sequence[Any], notes: list[str], old_string: str) -> Output[FileEdited]:
+    replacements, name = sum(len(step.spans) for step in steps), changed.place.shown
     words = f"Edited `{changed.place}` in {amount(replacements, 'place')} (+{changed.added} -{changed.removed} lines)."
+    data: FileEdited = {
+        "file_path": name, "replacements": replacements, "added": changed.added, "removed": changed.removed,
+        "matched_by": [step.rung.value for step in steps],
+    }  # fmt: skip
     return Output(
-        {
-            "file_path": name, "replacements": replacements, "added": changed.added, "removed": changed.removed,
-            "matched_by": [step.rung.value for step in steps], "notes": [*notes, *changed.place.remarks],
-        },
+        noted(data, [*notes, *changed.place.remarks]),
         llm_content=changed.place.with_remarks(" ".join([words, *notes])),
         display_content=phrase("edited (+{added} −{removed})", added=changed.added, removed=changed.removed),
-        metadata={"file_path": name, "replacements": replacements, **changed.metadata},
+        metadata={
+            "file_path": name, "replacements": replacements, "old_string_preview": cut(old_string, _PREVIEW),
+            **changed.metadata,
+        },
     )  # fmt: skip

@@ -13,7 +13,7 @@ from ferrule.core.call import CallInfo
 from ferrule.core.context import Session, ToolContext
 from ferrule.core.phrases import glued, phrase
 from ferrule.core.problems import Problem
-from ferrule.core.result import Output
+from ferrule.core.result import Output, noted
 from ferrule.core.shown_text import cut
 from ferrule.core.tool import Kind, Tool
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, origin_of
@@ -119,6 +119,7 @@ class FileSearch(Tool[FileSearchParams]):
     """
 
     name = "FileSearch"
+    display_name = "Search and Replace"
     kind = Kind.WRITE
     may_block = False
     category = "files"
@@ -206,12 +207,12 @@ async def _search(
     body = [line for one in found for line in in_words(one["path"], one["lines"], numbered=True)]
     searched = await counting
     data: FileSearchResult = {
-        "pattern": params.pattern, "path": query.place.name, "files_searched": searched, "matches": findings.matches,
-        "applied": None, "files": found, "total_files": findings.files, "skipped": [], "diff": "", "notes": notes,
+        "pattern": params.pattern, "path": query.place.shown, "files_searched": searched, "matches": findings.matches,
+        "applied": None, "files": found, "total_files": findings.files, "skipped": [], "diff": "",
     }  # fmt: skip
     words = "\n".join([summary, *body, *(f"[{note}]" for note in notes)])
     told = {"files_searched": searched, "matches": findings.matches}
-    return Output(data, llm_content=words, display_content=_display(data), metadata=told)
+    return Output(noted(data, notes), llm_content=words, display_content=_display(data), metadata=told)
 
 
 async def _replace(
@@ -262,7 +263,7 @@ async def _replace(
     told.notes += notes
     searched = await counting
     output = told.output(
-        params.head_limit or MOST, change, pattern=params.pattern, path=query.place.name, searched=searched
+        params.head_limit or MOST, change, pattern=params.pattern, path=query.place.shown, searched=searched
     )
     output.display_content = _display(cast("FileSearchResult", output.data))
     return output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
-from ferrule.core.result import Output
+from ferrule.core.result import Output, note_lines, noted
 from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.names import about_names, decoded, one_line
 from ferrule.workspace.searching.find_files import MOST, find_files, search_by_name
@@ -31,7 +31,7 @@ class GlobResult(TypedDict):
     path: str
     count: int
     files: list[str]
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 def _render(found: GlobResult) -> str:
@@ -39,7 +39,7 @@ def _render(found: GlobResult) -> str:
     summary = f"Found {count:,} file{'' if count == 1 else 's'}."
     if not count:
         summary = f"No file fits `{found['pattern'][:200]}` in `{found['path']}`."
-    lines = [summary, *map(one_line, found["files"]), *(f"[{note}]" for note in found["notes"])]
+    lines = [summary, *map(one_line, found["files"]), *note_lines(found)]
     return "\n".join(lines)
 
 
@@ -50,6 +50,7 @@ def _display(found: GlobResult | FilesFound) -> str:
 
 @tool(
     name="Glob",
+    display_name="File Search",
     kind="readonly",
     may_block=False,
     category="files",
@@ -72,7 +73,7 @@ async def glob(  # noqa: D417 - the context is filled in
 
     Usage notes:
         - `*` and `?` stay within a name, `**` spans folders, `{a,b}` and `[a-z]` choose: `src/**/*.{ts,tsx}`.
-        - A pattern without a slash fits at any depth: `*.py`, `Makefile`.
+        - A pattern fits at any depth: `*.py`, `core/*.ts`. One that begins with `./` starts at `path`: `./*.md`.
         - Files only, hidden ones too. Left out are folders, links, `.git`, `node_modules`, and what `.gitignore`,
           `.ignore` or `.ferruleignore` names, unless `path` starts there.
 
@@ -81,7 +82,7 @@ async def glob(  # noqa: D417 - the context is filled in
         - find files named setup.cfg in the lib folder: {"pattern": "setup.cfg", "path": "lib"}
 
     Args:
-        pattern: The glob, from `path` on.
+        pattern: The glob, for names or ends of paths.
         path: The folder to look in; the working directory unless given.
     """
     place, names, found = await search_by_name(context, pattern, path, "path")
@@ -99,10 +100,9 @@ async def glob(  # noqa: D417 - the context is filled in
     if not found.total:
         paths = paths_of(context.session)
         notes += _nearest(paths, place, pattern) or await _endings(paths, place)
-    told = {"pattern": pattern, "path": place.name, "count": found.total}
-    return Output(
-        {"pattern": pattern, "path": place.name, "count": found.total, "files": files, "notes": notes}, metadata=told
-    )
+    told = {"pattern": pattern, "path": place.shown, "cwd": str(place.path), "count": found.total}
+    data: GlobResult = {"pattern": pattern, "path": place.shown, "count": found.total, "files": files}
+    return Output(noted(data, notes), metadata=told)
 
 
 def _nearest(paths: Paths, place: Place, pattern: str) -> list[str]:
@@ -116,7 +116,7 @@ def _nearest(paths: Paths, place: Place, pattern: str) -> list[str]:
             if close := nearest(part, names):
                 listed = " or ".join(f"`{one_line(paths.show(folder / one))}`" for one in close)
                 return [f"There is no `{one_line(paths.show(here))}`. Did you mean {listed}?"]
-            return [f"There is no `{one_line(paths.show(here))}`."] if "/" in pattern else []
+            return []
         if here.is_symlink():
             return [f"`{one_line(paths.show(here))}` is a link, and searches follow none. Give it as `path`."]
         folder = here
@@ -144,7 +144,7 @@ class FilesFound(TypedDict):
     pattern: str
     matches: list[str]
     count: int
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 @tool(
@@ -163,7 +163,11 @@ async def search_files(
     context: ToolContext,
     pattern: Annotated[
         str,
-        Field(min_length=1, max_length=4096, description="A glob from `baseDir` on, e.g. `*.py` or `src/**/*.ts`."),
+        Field(
+            min_length=1,
+            max_length=4096,
+            description="A glob for names or ends of paths, e.g. `*.py` or `src/**/*.ts`.",
+        ),
     ],
     folder: Annotated[
         str, Field(alias="baseDir", description="The directory to look in; the working directory unless given.")
@@ -175,7 +179,7 @@ async def search_files(
     is a success with a count of 0.
 
     Usage notes:
-        - A pattern without a slash fits at any depth; `**` spans directories; `{a,b}` chooses.
+        - A pattern fits at any depth, unless it begins with `./`; `**` spans directories; `{a,b}` chooses.
         - Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore`
           names are left out, unless `baseDir` starts there.
 
@@ -184,4 +188,5 @@ async def search_files(
     """
     place, names, found = await search_by_name(context, pattern, folder, "baseDir")
     matches = [names.show(name) for name in found.names]
-    return {"pattern": pattern, "matches": matches, "count": found.total, "notes": [*found.notes, *place.remarks]}
+    data: FilesFound = {"pattern": pattern, "matches": matches, "count": found.total}
+    return noted(data, [*found.notes, *place.remarks])

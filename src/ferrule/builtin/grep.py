@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from pydantic import AliasChoices, Field
 
@@ -10,7 +10,7 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import glued, phrase
 from ferrule.core.problems import Problem
-from ferrule.core.result import Output
+from ferrule.core.result import Output, note_lines, noted
 from ferrule.core.shown_text import cut
 from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.names import about_names, amount, one_line
@@ -46,11 +46,11 @@ class GrepResult(TypedDict):
     total_files: int
     total_matches: int | None
     line_numbers: bool
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 def _render(found: GrepResult) -> str:
-    return "\n".join([_summary(found), *_body(found), *(f"[{note}]" for note in found["notes"])])
+    return "\n".join([_summary(found), *_body(found), *note_lines(found)])
 
 
 def _body(found: GrepResult) -> list[str]:
@@ -96,6 +96,7 @@ def _check(params: Any) -> list[Problem]:
 
 @tool(
     name="Grep",
+    display_name="Content Search",
     kind="readonly",
     may_block=False,
     category="files",
@@ -175,8 +176,8 @@ async def grep(  # noqa: D417 - the context is filled in
             context.partial("\n".join(_body({**empty, "files": files})))
 
     empty: GrepResult = {
-        "pattern": pattern, "path": place.name, "count": 0, "output_mode": output_mode, "files": [], "total_files": 0,
-        "total_matches": None, "line_numbers": line_numbers, "notes": [],
+        "pattern": pattern, "path": place.shown, "count": 0, "output_mode": output_mode, "files": [], "total_files": 0,
+        "total_matches": None, "line_numbers": line_numbers,
     }  # fmt: skip
     findings = await search(paths, query, most, show)
     files, shown, cut = file_matches(findings.hits, output_mode, names, most)
@@ -198,6 +199,5 @@ async def grep(  # noqa: D417 - the context is filled in
         "files": files,
         "total_files": findings.files,
         "total_matches": None if output_mode == "files_with_matches" else findings.matches,
-        "notes": notes,
     }
-    return Output(found, metadata={"pattern": pattern, "path": place.name, "count": count})
+    return Output(noted(found, notes), metadata={"pattern": pattern, "path": place.shown, "count": count})

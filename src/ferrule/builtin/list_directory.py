@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 from pydantic import Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
+from ferrule.core.result import note_lines, noted
 from ferrule.core.sizes import size_words
 from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.names import about_names, one_line
@@ -39,12 +40,12 @@ class Listing(TypedDict):
 
     path: str
     entries: list[ListedEntry]
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 def _render(listing: Listing) -> str:
     lines = [_line(entry) for entry in listing["entries"]]
-    return "\n".join([_summary(listing) + (":" if lines else ""), *lines, *(f"[{one}]" for one in listing["notes"])])
+    return "\n".join([_summary(listing) + (":" if lines else ""), *lines, *note_lines(listing)])
 
 
 def _line(entry: ListedEntry) -> str:
@@ -70,7 +71,7 @@ def _display(entries: int) -> str:
 
 @tool(
     name="LS",
-    display_name="ListFiles",
+    display_name="Folder Listing",
     kind="readonly",
     category="files",
     tags=("standard", "files"),
@@ -128,7 +129,8 @@ def list_directory(  # noqa: D417 - the context is filled in
     notes += held_back_note(walk.held_back)
     if walk.denied:
         notes.append(f"{walk.denied:,} {'folder' if walk.denied == 1 else 'folders'} could not be read.")
-    return {"path": place.name, "entries": entries, "notes": notes}
+    listing: Listing = {"path": place.shown, "entries": entries}
+    return noted(listing, notes)
 
 
 # listFiles: what a directory holds, as two lists.
@@ -142,7 +144,7 @@ class ListedFiles(TypedDict):
     files: list[str]
     directories: list[str]
     total: int
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 @tool(
@@ -180,14 +182,12 @@ def list_files(
     place = paths.find(directory)
     require_folder(paths, place, phrase("Read it, or list the folder it is in."))
     names = Names(paths, place)
-    listed: ListedFiles = {"path": place.name, "files": [], "directories": [], "total": 0, "notes": []}
+    listed: ListedFiles = {"path": place.shown, "files": [], "directories": [], "total": 0}
     for _, entry in Walk(paths, place).all(None if recursive else 1):
         context.cancellation.raise_if_requested()
         listed["total"] += 1
         if listed["total"] <= _MOST_IN_LISTS:
             kind = "directories" if entry.kind == "directory" else "files"
             listed[kind].append(names.show(os.fsencode(entry.path.relative_to(place.root.path))))
-    if listed["total"] > _MOST_IN_LISTS:
-        listed["notes"].append(f"Only the first {_MOST:,} of {listed['total']:,} entries are listed.")
-    listed["notes"] += place.remarks
-    return listed
+    cut = [f"Only the first {_MOST_IN_LISTS:,} of {listed['total']:,} entries are listed."]
+    return noted(listed, [*(cut if listed["total"] > _MOST_IN_LISTS else ()), *place.remarks])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 from pydantic import Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
-from ferrule.core.phrases import glued, phrase
-from ferrule.core.result import Attachment, Output
+from ferrule.core.phrases import phrase
+from ferrule.core.result import Attachment, Output, note_lines, noted
 from ferrule.workspace.files import MOST_EDITABLE, files_of, opens_file
 from ferrule.workspace.media import SHOWN_IMAGES, is_cut_off, media_type, notebook_cells
 from ferrule.workspace.names import amount
@@ -39,13 +39,13 @@ class FileRead(TypedDict):
     lines_read: int
     has_more: bool
     content: str
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 def _render(found: FileRead) -> str:
     lines, first = found["lines_read"], found["offset"] + 1
     if not lines:
-        said, *remarks = found["notes"]
+        said, *remarks = found.get("notes", [""])
         return "\n".join([said, *(f"[{one}]" for one in remarks)])
     rows = [found["content"]]
     if found["media_type"] == _TEXT:
@@ -54,7 +54,7 @@ def _render(found: FileRead) -> str:
         following, total = found["offset"] + lines, found["total_lines"]
         left = f"more {_noun(found)}s" if total is None else amount(total - following, f"more {_noun(found)}")
         rows.append(f"[… {left}; read on with offset={following}]")
-    return "\n".join([*rows, *(f"[{one}]" for one in found["notes"])])
+    return "\n".join([*rows, *note_lines(found)])
 
 
 def _display(found: FileRead) -> str:
@@ -63,14 +63,20 @@ def _display(found: FileRead) -> str:
         is_picture = found["media_type"] in SHOWN_IMAGES
         return phrase("image, {n} bytes", n=size) if is_picture else phrase("binary file, {n} bytes", n=size)
     if not found["lines_read"] and found["media_type"] == _TEXT:
-        return found["notes"][0]
-    count = found["lines_read"]
-    if found["media_type"] == _NOTEBOOK:
-        read = phrase("read 1 cell") if count == 1 else phrase("read {n} cells", n=f"{count:,}")
-    else:
-        read = phrase("read 1 line") if count == 1 else phrase("read {n} lines", n=f"{count:,}")
-    total = found["total_lines"] if found["has_more"] else None
-    return glued(read, phrase(" of {n}", n=f"{total:,}")) if total else read
+        return found.get("notes", ("",))[0]
+    count, cells = found["lines_read"], found["media_type"] == _NOTEBOOK
+    if not (found["offset"] or found["has_more"]):
+        if count == 1:
+            return phrase("read 1 cell") if cells else phrase("read 1 line")
+        return phrase("read {n} cells", n=f"{count:,}") if cells else phrase("read {n} lines", n=f"{count:,}")
+    first, last = f"{found['offset'] + 1:,}", f"{found['offset'] + count:,}"
+    if (total := found["total_lines"]) is None:
+        return phrase("read lines {first} to {last}", first=first, last=last)
+    if cells:
+        return phrase("read cells {first} to {last} of {n}", first=first, last=last, n=f"{total:,}")
+    if count == 1:
+        return phrase("read line {line} of {n}", line=last, n=f"{total:,}")
+    return phrase("read lines {first} to {last} of {n}", first=first, last=last, n=f"{total:,}")
 
 
 def _noun(found: FileRead) -> str:
@@ -79,6 +85,7 @@ def _noun(found: FileRead) -> str:
 
 @tool(
     name="Read",
+    display_name="File Read",
     kind="readonly",
     category="files",
     tags=("standard", "files"),
@@ -114,7 +121,7 @@ def read(
         found, attachments = _read_page(files, place, opened, offset, limit)
     finally:
         os.close(opened)
-    found["notes"] += place.remarks
+    found = noted(found, [*found.get("notes", ()), *place.remarks])
     told = ("file_path", "offset", "total_lines", "lines_read", "has_more")
     return Output(found, attachments=attachments, metadata={key: found[key] for key in told})
 
@@ -123,8 +130,8 @@ def _read_page(files: Files, place: Place, opened: int, offset: int, limit: int)
     status = os.fstat(opened)
     size, kind = status.st_size, media_type(os.pread(opened, 300, 0))
     found: FileRead = {
-        "file_path": place.name, "media_type": kind, "size": size, "encoding": None, "offset": offset,
-        "total_lines": None, "lines_read": 0, "has_more": False, "content": "", "notes": [],
+        "file_path": place.shown, "media_type": kind, "size": size, "encoding": None, "offset": offset,
+        "total_lines": None, "lines_read": 0, "has_more": False, "content": "",
     }  # fmt: skip
     if size <= WHOLE or (size <= MOST_EDITABLE and (kind in SHOWN_IMAGES or place.path.suffix == ".ipynb")):
         with os.fdopen(os.dup(opened), "rb") as file:
@@ -143,7 +150,9 @@ def _read_page(files: Files, place: Place, opened: int, offset: int, limit: int)
     page = read_lines(opened, offset, limit)
     if page is not None:
         return _lines(found, place, page), []
-    found["notes"].append(f"`{place}` is a binary file ({kind}, {size:,} bytes); its content is not shown.")
+    found.setdefault("notes", []).append(
+        f"`{place}` is a binary file ({kind}, {size:,} bytes); its content is not shown."
+    )
     return found, []
 
 
@@ -154,7 +163,7 @@ def _lines(found: FileRead, place: Place, page: Page) -> FileRead:
     if not lines:
         empty = page.total in (0, None) and offset == 0
         past = _past_end(place, amount(page.total or 0, "line"), offset)
-        found["notes"].append(f"`{place}` is empty." if empty else past)
+        found.setdefault("notes", []).append(f"`{place}` is empty." if empty else past)
     return {
         **found, "media_type": _TEXT, "encoding": page.encoding, "total_lines": page.total, "lines_read": len(lines),
         "has_more": page.has_more, "content": "\n".join(lines),
@@ -175,12 +184,12 @@ def _picture(found: FileRead, place: Place, data: bytes) -> tuple[FileRead, list
         )
     found["size"] = len(data)
     if is_cut_off(kind, data):
-        found["notes"].append(
+        found.setdefault("notes", []).append(
             f"`{place}` is an image ({kind}, {len(data):,} bytes) that is truncated, so it is not shown. "
             "Create or download it again; if a program is still writing it, read it once that has finished."
         )
         return found, []
-    found["notes"].append(f"`{place}` is an image ({kind}, {len(data):,} bytes).")
+    found = noted(found, [f"`{place}` is an image ({kind}, {len(data):,} bytes)."])
     return found, [Attachment(kind, data, name=place.path.name)]
 
 
@@ -189,7 +198,7 @@ def _notebook(found: FileRead, place: Place, cells: list[str], encoding: str, li
     shown = cells[offset : offset + limit]
     if not shown:
         past = _past_end(place, amount(len(cells), "cell"), offset)
-        found["notes"].append(past if cells else f"`{place}` is a notebook without cells.")
+        found.setdefault("notes", []).append(past if cells else f"`{place}` is a notebook without cells.")
     return {
         **found, "media_type": _NOTEBOOK, "encoding": encoding, "total_lines": len(cells), "lines_read": len(shown),
         "has_more": offset + len(shown) < len(cells) and bool(shown), "content": "\n\n".join(shown),
@@ -208,7 +217,7 @@ class FileContent(TypedDict):
     content: str
     size: int
     encoding: str
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 @tool(
@@ -219,7 +228,7 @@ class FileContent(TypedDict):
     tags=("assistant", "files"),
     doing="reading `{filePath}`",
     describe=opens_file("readFile"),
-    render=lambda value: "\n".join([value["content"] or "The file is empty.", *(f"[{one}]" for one in value["notes"])]),
+    render=lambda value: "\n".join([value["content"] or "The file is empty.", *note_lines(value)]),
     display=lambda value: phrase("read {n} bytes", n=f"{value['size']:,}"),
     max_result=400_000,
 )
@@ -257,5 +266,7 @@ def read_file(
             suggestion=phrase("Use a tool made for its type; Read shows images."),
         )
     files.tracker.saw(place, data)
-    notes = list(place.remarks)
-    return {"filePath": place.name, "content": text.text, "size": len(data), "encoding": text.encoding, "notes": notes}
+    content: FileContent = {
+        "filePath": place.shown, "content": text.text, "size": len(data), "encoding": text.encoding,
+    }  # fmt: skip
+    return noted(content, place.remarks)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ferrule.core.context import CommandNames
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.files import files_of
 from ferrule.workspace.restrictions import files_concerned
@@ -117,8 +117,11 @@ async def try_sandbox(session: Session) -> Sandbox:
         from ferrule.process.sandbox.denials import SandboxRefused
 
         raise SandboxRefused(
-            phrase("No sandbox works on this machine, and the user has not approved running the command without one."),
-            phrase("Make the call again, so that the user is asked."),
+            advice(
+                "No sandbox works on this machine, and the user has not approved running the command without one.",
+                "No sandbox works on this machine, and you have not approved running the command without one.",
+            ),
+            advice("Make the call again, so that the user is asked.", "Make the call again to be asked."),
         )
     return sandbox_of(session)
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from ferrule.builtin.session_shells import (
     confinement,
@@ -32,9 +32,8 @@ from ferrule.core.access import WRITES_ANYTHING, writes
 from ferrule.core.call import Barrier, CallInfo, Effects
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.guarded_names import guarded_by_name
-from ferrule.core.phrases import glued, joined, phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.core.problems import Problem
-from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.workspace.changing import origin_of
 from ferrule.workspace.files import files_of
 from ferrule.workspace.problems import PathError
@@ -96,25 +95,6 @@ def _caution(text: str) -> str:
     return warning_about(analyse(text).dangers)
 
 
-class CommandRun(TypedDict):
-    """How a command ended, or that it goes on.
-
-    `exit_code` is null unless it ended by itself. `output_file` has all of the output where that is `truncated`.
-    `shell_id` names a command that goes on in the background, `waiting_for_input` is the line with which one asks.
-    """
-
-    exit_code: int | None
-    timed_out: bool
-    working_directory: str
-    stdout: str
-    stderr: str
-    truncated: bool
-    output_file: str | None
-    shell_id: str | None
-    waiting_for_input: str | None
-    notes: list[str]
-
-
 class Told:
     """What is known of a command besides what it wrote: notes for the model, its box, and what it changed."""
 
@@ -127,6 +107,11 @@ class Told:
         """Why what it changed was not kept, where that is a refusal."""
         self.lost: PathError | None = None
         """Why what it changed could not be kept."""
+
+    @property
+    def effect_lines(self) -> list[str]:
+        """What it would do, a line for each."""
+        return self.effects.lines() if self.effects is not None else []
 
 
 async def run(
@@ -265,7 +250,7 @@ def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profi
                     place=files.paths.show(one.path),
                 ),
                 kind=ErrorKind.PERMISSION,
-                suggestion=phrase("Do without it, or ask the user to make this change."),
+                suggestion=advice("Do without it, or ask the user to make this change.", "Make this change yourself."),
             )
 
 
@@ -283,7 +268,10 @@ def _refuse_hidden(files: Files, changes: Sequence[LayerChange], profile: Profil
                     place=files.paths.show(one.path),
                 ),
                 kind=ErrorKind.PERMISSION,
-                suggestion=phrase("Do without it, or ask the user to allow reading it."),
+                suggestion=advice(
+                    "Do without it, or ask the user to allow reading it.",
+                    "Allow reading it with `--allow 'Read(…)'`, or with that rule in your settings.",
+                ),
             )
 
 
@@ -415,7 +403,7 @@ class _Trial:
             told.refused = approval
         else:
             kept = "None of its changes were kept"
-            told.notes.append(f"{kept}: {approval.reason}. It would: {'; '.join(_effect_lines(told))}.")
+            told.notes.append(f"{kept}: {approval.reason}. It would: {'; '.join(told.effect_lines)}.")
         return ended, told
 
     def _barriers(self, ended: Ended, profile: Profile) -> tuple[Barrier, ...]:
@@ -468,10 +456,6 @@ def _with_guarded(effects: Effects, without_layers: Paths | None) -> Effects:
     )
     others = tuple(one for one in effects.barriers if one.kind != "guarded")
     return replace(effects, barriers=(*others, Barrier("guarded", places[0], why)))
-
-
-def _effect_lines(told: Told) -> list[str]:
-    return told.effects.lines() if told.effects is not None else []
 
 
 def denials_of(session: Session, text: str, ended: Ended, profile: Profile) -> list[Denial]:
@@ -576,7 +560,10 @@ async def _begin(context: ToolContext, *, alone: bool = False) -> bool:
     except (PathError, OSError) as problem:
         raise ToolError(
             phrase("The command was not run, because its changes could not be undone: {problem}", problem=problem),
-            suggestion=phrase("The user can free disk space, or repair the history folder."),
+            suggestion=advice(
+                "The user can free disk space, or repair the history folder.",
+                "Free disk space, or repair the history folder.",
+            ),
         ) from problem
 
 
@@ -622,101 +609,3 @@ def record_when_over(context: ToolContext, kept: BackgroundCommand) -> None:
             context.session.note(f"`{kept.id}` has ended. {recorded.note}")
 
     watch(context.session, record())
-
-
-def words(ended: Ended, told: Told) -> str:
-    """What a model reads of a command."""
-    text = "".join(piece.text for piece in ended.pieces).rstrip("\n")
-    lines = [text] if text else []
-    notes = list(ended.notes)
-    if ended.spill is not None:
-        notes.append(f"The whole output is in `{ended.spill}`; look into it with Read or Grep.")
-    if ended.waiting_for_input is not None:
-        notes.append(f"It waits for input after `{ended.waiting_for_input}`. Answer with BashInput.")
-    if ended.moved_to_background:
-        notes.append("Read on with BashOutput, end it with KillShell.")
-    if ended.exit_code:
-        notes.insert(0, f"Exit code {ended.exit_code}.")
-    if not text and not notes and not told.notes and not ended.timed_out and not ended.starved:
-        notes.append("Done, with no output.")
-    return "\n".join([*lines, *(f"[{note}]" for note in (*notes, *told.notes))])
-
-
-def command_run(ended: Ended, told: Told) -> CommandRun:
-    """What a program gets of a command."""
-    return {
-        "exit_code": ended.exit_code,
-        "timed_out": ended.timed_out,
-        "working_directory": ended.cwd,
-        "stdout": ended.stdout,
-        "stderr": ended.stderr,
-        "truncated": ended.left_out.bytes > 0,
-        "output_file": str(ended.spill) if ended.spill else None,
-        "shell_id": ended.moved_to_background,
-        "waiting_for_input": ended.waiting_for_input,
-        "notes": [*ended.notes, *told.notes],
-    }
-
-
-def command_metadata(ran: CommandRun, told: Told | None = None) -> dict[str, Any]:
-    """What every result of a command says of it, also that of one which failed."""
-    said: dict[str, Any] = {key: ran[key] for key in ("exit_code", "working_directory", "timed_out")}
-    if told is not None:
-        said["box"] = told.box
-        if told.changed is not None:
-            said["changed"] = told.changed
-        if told.effects is not None:
-            said["effects"] = told.effects.as_data()
-    return said
-
-
-def failure(
-    context: ToolContext, ended: Ended, told: Told, seconds: float, longer: str, no_input: str = ""
-) -> ToolResult | None:
-    """The result of a command that did not come to its own end, or whose changes were not kept; None of any other.
-
-    `longer` is what to do where its time was up, `no_input` where it waited for what could never come. What the command
-    wrote stays whole, which an exception's text does not.
-    """
-    details: dict[str, Any] = {"stdout": ended.stdout, "stderr": ended.stderr}
-    shown: str = phrase("not kept")
-    if (lost := told.lost) is not None:  # its changes do not fit the workspace any more
-        error = ErrorInfo(lost.kind, lost.message, details=details, suggestion=lost.suggestion)
-    elif (approval := told.refused) is not None:
-        would = joined("\n", [glued("- ", line) for line in _effect_lines(told)])
-        error = ErrorInfo(
-            ErrorKind.PERMISSION,
-            phrase(
-                "The command was tried, and none of its changes were kept: {reason}. It would:\n{would}",
-                reason=approval.reason,
-                would=would,
-            ),
-            details={**details, **(told.effects or Effects()).as_data()},
-            suggestion=approval.suggestion or None,
-        )
-    elif ended.timed_out and not ended.moved_to_background:
-        error = ErrorInfo(
-            ErrorKind.TIMEOUT,
-            phrase(
-                "The command did not finish within {seconds} s and was stopped, with everything it had started.",
-                seconds=f"{seconds:g}",
-            ),
-            details={**details, "timed_out": True},
-            suggestion=longer,
-        )
-        shown = f"ended after {seconds:g} s"
-    elif ended.starved:
-        error = ErrorInfo(
-            ErrorKind.EXECUTION,
-            phrase("The command waited for input and was stopped: it has no terminal, so nothing can be typed."),
-            details={**details, "waited_for_input": True},
-            suggestion=no_input,
-        )
-        shown = "ended: it waited for input"
-    else:
-        return None
-    text = words(ended, told)
-    whole = f"{error.words}\n\n{text}" if text else error.words
-    ran = command_run(ended, told)
-    ran["notes"] = [error.message, *([error.suggestion] if error.suggestion else []), *ran["notes"]]
-    return ToolResult(context.call_id, context.tool, False, whole, shown, ran, error, command_metadata(ran, told))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from ferrule.core.access import NOTHING, READS_ANYTHING
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.core.result import noted
 from ferrule.workspace.files import paths_of
 from ferrule.workspace.git import look_at_repository
 
@@ -109,7 +110,7 @@ class GitInfo(TypedDict):
     commit: str | None
     remote: str | None
     status: GitStatus
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 def _summary(info: GitInfo) -> str:
@@ -150,15 +151,15 @@ async def get_git_info(context: ToolContext) -> GitInfo:
     found = await look_at_repository(paths_of(context.session))
     if found is None:
         nothing: GitStatus = {"modified": [], "added": [], "deleted": []}
-        return {"isRepo": False, "branch": None, "commit": None, "remote": None, "status": nothing, "notes": []}
+        return {"isRepo": False, "branch": None, "commit": None, "remote": None, "status": nothing}
     lists = {"modified": found.modified, "added": found.added, "deleted": found.deleted}
     long = {kind: len(names) for kind, names in lists.items() if len(names) > _MOST}
     modified, added, deleted = (names[:_MOST] for names in lists.values())
-    return {
+    info: GitInfo = {
         "isRepo": True,
         "branch": found.branch,
         "commit": found.commit,
         "remote": found.remote,
         "status": {"modified": modified, "added": added, "deleted": deleted},
-        "notes": [f"Only the first {_MOST} of {count:,} files in `{kind}`." for kind, count in long.items()],
     }
+    return noted(info, [f"Only the first {_MOST} of {count:,} files in `{kind}`." for kind, count in long.items()])

@@ -51,6 +51,7 @@ def _decider_option(command: Any) -> Any:
 def list_command(database: str | None, tenant: str, url: str | None, status: str, as_json: bool = False) -> None:
     if url is not None:
         with _service(url) as client:
+            tenant = client.me().tenant
             found = [one.model_dump(mode="json") for one in client.approvals(status=status)]
     else:
         with in_store(database, tenant) as (connection, _store):
@@ -59,7 +60,8 @@ def list_command(database: str | None, tenant: str, url: str | None, status: str
 
             found = [approval_document(row, listed=True) for row in list_approvals(connection, tenant, status=status)]
     columns = ("id", "user", "summary", "created_at", "expires_at")
-    show_all({"approvals": found}, columns, as_json, _("There are no approvals."))
+    nothing = _("There are no approvals with the status `{status}`.").format(status=status)
+    show_all({"approvals": found}, columns, as_json, nothing, tenant)
 
 
 @approvals_command.command("show", help=_("Show an approval: what would run, with which arguments, and why it asks."))
@@ -82,22 +84,22 @@ def show_command(database: str | None, tenant: str, url: str | None, approval: s
     _show(document, as_json)
 
 
-@approvals_command.command("allow", help=_("Let a call run, with the arguments that `show` shows and no others."))
+@approvals_command.command("approve", help=_("Let a call run, with the arguments that `show` shows and no others."))
 @click.argument("approval")
 @click.option("--always", is_flag=True, help=_("Add the rule that `show` shows to the user's own."))
 @click.option("--reason", default="", help=_("Why; it is kept with the decision."))
 @json_option
 @_decider_option
 @_place_options
-def allow_command(
+def approve_command(
     database: str | None, tenant: str, url: str | None, user: str, approval: str, always: bool, reason: str,
     as_json: bool = False,
 ) -> None:  # fmt: skip
     scope: ApprovalScope = "always" if always else "once"
     document = _decide(database, tenant, url, user, approval, "approve", scope, reason)
-    _report(document, _("Allowed: {summary}"), as_json)
+    _report(document, _("Approved: {summary}"), as_json)
     if always and document["scope"] != "always" and not as_json:
-        write(_("No rule can cover this, so it was allowed this once."), err=True)
+        write(_("No rule can cover this, so it was approved this once."), err=True)
 
 
 @approvals_command.command("deny", help=_("Keep a call from running; the model is told why."))

@@ -27,6 +27,7 @@ from ferrule.cli.options import (
     warn,
     warn_of_freedom,
     workspace_option,
+    yes_option,
 )
 from ferrule.cli.output import attachment_words, write, write_json
 from ferrule.cli.server_talk.questions import TerminalPlace, terminal_ports
@@ -64,7 +65,7 @@ EXIT_CODES = {
 @workspace_option
 @permission_options
 @sandbox_options
-@click.option("--yes", is_flag=True, help=_("Answer yes to every question; what is denied stays denied."))
+@yes_option
 @click.option("--timeout", type=SECONDS, help=_("Seconds the call may run."))
 @click.option("--pool", metavar="NAME", help=_("Run it on a worker of this pool."))
 @json_option
@@ -79,9 +80,10 @@ def call_command(
 ) -> None:
     settings = settings_for(workspace, {"remote": {"pools": {pool: [tool]}}} if pool else None).settings
     if pool and not settings.remote.url:
-        from ferrule.cli.remote import await_dev_server
+        from ferrule.cli.remote import DEV_SECONDS, await_dev_server
 
         asyncio.run(await_dev_server(settings))
+        settings = replace(settings, remote=replace(settings.remote, wait=max(settings.remote.wait, DEV_SECONDS)))
     warn_of_freedom(settings)
     text = given_arguments(arguments, settings.limits.argument_bytes)
     line = StatusLine()

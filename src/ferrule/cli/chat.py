@@ -22,6 +22,7 @@ from ferrule.cli.options import (
     settings_for,
     warn_of_freedom,
     workspace_option,
+    yes_option,
 )
 from ferrule.cli.words import LANGUAGES, _, as_error, said_of
 from ferrule.core.errors import MissingExtraError
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 @workspace_option
 @permission_options
 @sandbox_options
+@yes_option
 @click.option("--lang", type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
 def chat_command(
     model: str,
@@ -58,6 +60,7 @@ def chat_command(
     plain: bool,
     workspace: Path,
     prompt: str,
+    yes: bool,
 ) -> None:
     if find_spec("prompt_toolkit") is None or find_spec("wcwidth") is None:
         raise MissingExtraError("`ferrule chat`", "chat")
@@ -71,7 +74,7 @@ def chat_command(
             return
     resumed = resumed_session(workspace.resolve(), go_on, resume, forks=fork)
     chosen = _model(model or (resumed.saved.model if resumed is not None else ""), settings)
-    sys.exit(asyncio.run(_chat(settings, workspace.resolve(), chosen, resumed, plain, prompt.strip())))
+    sys.exit(asyncio.run(_chat(settings, workspace.resolve(), chosen, resumed, plain, prompt.strip(), yes=yes)))
 
 
 async def _chosen(workspace: Path, plain: bool) -> str | None:
@@ -113,8 +116,9 @@ def _model(name: str, settings: Settings) -> Model:
 
 
 async def _chat(
-    settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, plain: bool, prompt: str
-) -> int:
+    settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, plain: bool, prompt: str,
+    *, yes: bool,
+) -> int:  # fmt: skip
     from ferrule.cli.chatting.chat_session import Chat
     from ferrule.cli.chatting.commands import run_command, stops_turn
     from ferrule.cli.chatting.session_commands import show_resumed
@@ -133,7 +137,7 @@ async def _chat(
         chat.say(words.format(model=model.name, folder=folder, mode=mode), "faint")
     async with AsyncExitStack() as stack:
         # Tools and rules are loaded while the prompt is there already; whoever types does not notice.
-        opening = asyncio.create_task(_open(chat, settings, workspace, model, resumed, stack))
+        opening = asyncio.create_task(_open(chat, settings, workspace, model, resumed, stack, yes=yes))
         try:
             return await chat.converse(opening, prompt)
         finally:
@@ -143,16 +147,18 @@ async def _chat(
 
 
 async def _open(
-    chat: Chat, settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, stack: AsyncExitStack
-) -> ChatAssistant:
+    chat: Chat, settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, stack: AsyncExitStack,
+    *, yes: bool,
+) -> ChatAssistant:  # fmt: skip
     await chat.prompted.wait()
     await asyncio.to_thread(_load_parts)
     logging.getLogger("ferrule.plugins").setLevel(logging.ERROR)  # what cannot be loaded is said between turns
     from ferrule.app.build import App
+    from ferrule.cli.ask import say_yes
     from ferrule.cli.chatting.chat_session import ChatAssistant
     from ferrule.cli.chatting.questions import chat_asker
 
-    asker = chat_asker(chat.place, chat.interrupted)
+    asker = say_yes if yes else chat_asker(chat.place, chat.interrupted)
     ports = chat.questions.ports(signs_in=chat.person.by_person)
     try:
         app = App(settings, workspace, ask=asker, ports=ports)

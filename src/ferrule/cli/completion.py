@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from ferrule.cli.output import write
+from ferrule.cli.output import print_table, write
 from ferrule.cli.words import _
 from ferrule.core.errors import ToolError
 
@@ -92,6 +92,13 @@ def script_of(shell: str) -> str:
     made = found(click.Group("ferrule"), {}, "ferrule", "_FERRULE_COMPLETE")
     text = made.source_template % made.source_vars()
     return (_COMPINIT if shell == "zsh" else "") + text.strip() + "\n"
+
+
+@completion_command.command("list", help=_("List the shells, and where completion is installed for them."))
+def list_command() -> None:
+    scripts = {shell: _places(shell)[0] for shell in SHELLS}
+    rows = [[shell, str(script) if script.exists() else _("no")] for shell, script in scripts.items()]
+    print_table([_("SHELL"), _("INSTALLED")], rows)
 
 
 @completion_command.command("show", help=_("Print the script for a shell: bash, zsh or fish."))

@@ -298,15 +298,22 @@ def _one_row(text: str) -> str:
     return shown_row(text, _LONGEST)
 
 
-_EXTRAS = {
-    "drafts": ("ty", "checking the types of tools that a model drafts"),
-    "files": ("charset_normalizer", "text in old encodings, and searching with ripgrep"),
-    "mcp": ("mcp", "using and serving tools over MCP"),
-    "schema": ("jsonschema_rs", "tools made from a raw JSON Schema"),
-    "service": ("sqlalchemy", "serving tools over HTTP"),
-    "shell": ("tree_sitter_bash", "analysing shell commands before they run"),
-    "telemetry": ("opentelemetry", "OpenTelemetry spans and metrics"),
+EXTRAS = {
+    "acp": (("acp",), "serving the assistant to editors"),
+    "chat": (("prompt_toolkit", "yaml", "wcwidth"), "chatting in the terminal"),
+    "drafts": (("ty",), "checking the types of tools that a model drafts"),
+    "files": (("charset_normalizer",), "text in old encodings, and searching with ripgrep"),
+    "local": (("xllamacpp",), "a model on this machine, without a key or a server"),
+    "mcp": (("mcp",), "using and serving tools over MCP"),
+    "models": (("httpx2",), "asking a model over HTTP"),
+    "plugins": (("cryptography", "mcp", "packaging"), "installing plugins, and markets of them"),
+    "remote": (("nats", "nkeys"), "running tools on other machines"),
+    "schema": (("jsonschema_rs",), "tools made from a raw JSON Schema"),
+    "service": (("sqlalchemy",), "serving tools over HTTP"),
+    "shell": (("tree_sitter_bash",), "analysing shell commands before they run"),
+    "telemetry": (("opentelemetry",), "OpenTelemetry spans and metrics"),
 }
+"""Of each extra what it imports, and what it is for. `ferrule toolbox list` says it of the toolbox's."""
 
 
 @click.command("doctor", help=_("Check this installation and its protections by trying them; say what to fix."))
@@ -327,8 +334,8 @@ def doctor_command(as_json: bool, workspace: Path) -> None:
 
 def _checks(workspace: Path) -> Iterator[Check]:
     yield Check("ferrule", "ok", f"{__version__}, Python {platform.python_version()}, {platform.system()}")
-    for extra, (module, what) in _EXTRAS.items():
-        if find_spec(module):
+    for extra, (modules, what) in EXTRAS.items():
+        if all(find_spec(module) for module in modules):
             yield Check(f"extra {extra}", "ok", _(what))
         else:
             missing = _("{what}: not installed; pip install 'ferrule[{extra}]'").format(what=_(what), extra=extra)

@@ -19,6 +19,7 @@ from ferrule.cli.models import model_words
 from ferrule.cli.options import (
     PlainError,
     SignalExit,
+    json_option,
     recorded_code,
     report_broken,
     sandbox_options,
@@ -26,7 +27,7 @@ from ferrule.cli.options import (
     warn_of_freedom,
     workspace_option,
 )
-from ferrule.cli.output import write
+from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, as_error, localised, result_text, said_of
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
@@ -73,6 +74,7 @@ class DraftGroup(LazyGroup):
 
 COMMANDS = {
     "accept": ("draft", "Look at a draft that waits, and accept it."),
+    "list": ("draft", "List the drafts that wait."),
     "new": ("draft", "Have a model write a new tool from a description."),
 }
 draft_command = DraftGroup(
@@ -81,6 +83,11 @@ draft_command = DraftGroup(
     help=_(
         'Have a model write a new tool, and look at it before it is used: `ferrule draft "count the words of a text"`.'
     ),
+)
+
+
+_yes_option = click.option(
+    "--yes", is_flag=True, help=_("Accept it without being asked. What it is and does is printed.")
 )
 
 
@@ -93,9 +100,10 @@ draft_command = DraftGroup(
 @click.option(
     "--model", default="", metavar="NAME", help=_("The model, as provider/name."), shell_complete=complete_models
 )
+@_yes_option
 @workspace_option
 @sandbox_options
-def new_command(description: str, model: str, workspace: Path) -> None:
+def new_command(description: str, model: str, yes: bool, workspace: Path) -> None:
     from ferrule.app.assistant import model_for
 
     if not description.strip():
@@ -108,14 +116,14 @@ def new_command(description: str, model: str, workspace: Path) -> None:
         write(as_error(model_words(error)), err=True)
         sys.exit(EXIT_USAGE)
     ending = SignalExit()
-    who = DraftAsker(ending.note_sigterm)
+    who = DraftAsker(ending.note_sigterm, yes=yes)
     app = _app(settings, workspace, who)
     _finish(app, ending, _new(app, chosen, description, who, ending))
 
 
 @click.command("accept", help=_("Look at the draft NAME that waits in this workspace, and accept it."))
 @click.argument("name")
-@click.option("--yes", is_flag=True, help=_("Accept it without being asked. What it is and does is printed."))
+@_yes_option
 @workspace_option
 @sandbox_options
 def accept_command(name: str, yes: bool, workspace: Path) -> None:
@@ -127,6 +135,25 @@ def accept_command(name: str, yes: bool, workspace: Path) -> None:
         raise PlainError(_("A draft is accepted by someone who looks at it: run this at a terminal, or add --yes."))
     app = _app(settings, workspace, who)
     _finish(app, ending, _accept(app, name, who, ending))
+
+
+@click.command("list", help=_("List the drafts that wait in this workspace to be accepted."))
+@json_option
+@workspace_option
+def list_command(as_json: bool, workspace: Path) -> None:
+    drafts: list[dict[str, str]] = []
+    for file in sorted((workspace / WAITING).glob("*.py")):
+        try:
+            description = read_draft(*split_draft(file.read_text(encoding="utf-8"))).description
+        except (DraftProblem, OSError, UnicodeDecodeError) as problem:
+            description = str(problem)
+        drafts.append({"name": file.stem, "file": str(WAITING / file.name), "description": description})
+    if as_json:
+        write_json(drafts)
+    elif not drafts:
+        write(_("No draft waits here."), err=True)
+    else:
+        print_table([_("NAME"), _("DESCRIPTION")], [[one["name"], one["description"]] for one in drafts])
 
 
 def _app(settings: Any, workspace: Path, who: DraftAsker) -> App:

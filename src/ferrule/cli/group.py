@@ -67,6 +67,20 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
 
+class DefaultGroup(click.Group):
+    """Without the name of a command, one of them is meant: `ferrule rules --json` is `ferrule rules list --json`."""
+
+    default = "list"
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:  # a shell completes: a name may still come
+            return super().parse_args(ctx, args)
+        first = args[2:3] if args[:1] == ["--lang"] else args[:1]
+        if not first or (first[0].startswith("-") and first[0] not in ctx.help_option_names):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+
 def _with_language(command: click.Command) -> click.Command:
     """The command with `--lang`, which was read before anything was said, wherever on the line it stands."""
     if not any("--lang" in parameter.opts for parameter in command.params):
@@ -80,8 +94,8 @@ def _language_option() -> click.Option:
     return click.Option(["--lang"], type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
 
 
-def run(commands: Mapping[str, tuple[str, str]]) -> None:
-    """Run the command line; settings that are wrong end it with one clear line."""
+def command_line(commands: Mapping[str, tuple[str, str]]) -> click.Group:
+    """`ferrule` with all its commands, in the language that was chosen."""
 
     @click.group(
         cls=LazyGroup,
@@ -105,6 +119,12 @@ def run(commands: Mapping[str, tuple[str, str]]) -> None:
     for module in (click.core, click.decorators, click.exceptions, click.formatting, click.parser, click.types):
         vars(module).update(_=_, ngettext=_counted)
     click.Context.formatter_class = _Formatter
+    return ferrule
+
+
+def run(commands: Mapping[str, tuple[str, str]]) -> None:
+    """Run the command line; settings that are wrong end it with one clear line."""
+    ferrule = command_line(commands)
     if "_FERRULE_COMPLETE" in os.environ:  # a shell asks for completions
         ferrule(prog_name="ferrule")
     try:

@@ -37,8 +37,9 @@ market_command = click.Group("market", help=_("Find plugins in markets, and publ
 @click.argument("url")
 @click.option("--key", metavar="KEY", help=_("The market's public key, `ed25519:…`, from the people who run it."))
 @click.option("--registry", is_flag=True, help=_("It is a registry with the API of the MCP registry, not signed."))
+@click.option("--yes", is_flag=True, help=_("Pin the key that it is signed with without being asked. It is printed."))
 @json_option
-def add_market_command(name: str, url: str, key: str | None, registry: bool, as_json: bool) -> None:
+def add_market_command(name: str, url: str, key: str | None, registry: bool, yes: bool, as_json: bool) -> None:
     from ferrule.cli.ask import at_a_terminal
     from ferrule.plugins.market import add_market
 
@@ -46,9 +47,9 @@ def add_market_command(name: str, url: str, key: str | None, registry: bool, as_
         raise click.UsageError(_("A registry is not signed, so it takes no --key."))
 
     def confirm(found: str) -> bool:
-        return _confirm_key(url, found)
+        return _confirm_key(url, found, yes=yes)
 
-    market = add_market(name, url, key, registry=registry, confirm=confirm if at_a_terminal() else None)
+    market = add_market(name, url, key, registry=registry, confirm=confirm if yes or at_a_terminal() else None)
     document = _market_document(market)
     if as_json:
         write_json(document)
@@ -62,12 +63,14 @@ def add_market_command(name: str, url: str, key: str | None, registry: bool, as_
         )
 
 
-def _confirm_key(url: str, key: str) -> bool:
+def _confirm_key(url: str, key: str, *, yes: bool) -> bool:
     from ferrule.cli.ask import confirmed
 
     with persons_language():
         write(_("{url} is signed with this key:").format(url=url), err=True)
         write(f"  {key}", err=True)
+        if yes:
+            return True
         write(_("Compare it with the key that the people who run the market gave you."), err=True)
         return confirmed(_("Pin this key? Yes (y) or no (n) [y/N] "))
 

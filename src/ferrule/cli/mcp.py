@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ferrule.cli.group import LazyGroup
+from ferrule.cli.group import DefaultGroup, LazyGroup
 from ferrule.cli.options import (
     PlainError,
     permission_options,
@@ -50,15 +50,8 @@ COMMANDS = {
 }
 
 
-class McpGroup(LazyGroup):
-    """Without the name of a command, `serve` is meant."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if ctx.resilient_parsing:  # a shell completes: a name may still come
-            return super().parse_args(ctx, args)
-        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
-            args = ["serve", *args]
-        return super().parse_args(ctx, args)
+class McpGroup(DefaultGroup, LazyGroup):
+    default = "serve"
 
 
 mcp_command = McpGroup(

@@ -102,7 +102,7 @@ def list_servers(tools: Tools) -> None:
                 await servers.start_unlisted(wait=_SECONDS_TO_LIST)
             return [name for name, one in servers.joined.items() if one.made and one.made.starting]
         finally:
-            await servers.close()
+            await servers.stop()
 
     slow = asyncio.run(ask())
     say_problems(servers)

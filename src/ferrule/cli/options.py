@@ -19,7 +19,7 @@ import click
 from ferrule.app.settings import Loaded, load_settings, organisation_settings_file
 from ferrule.cli.completion import complete_models, complete_sessions
 from ferrule.cli.output import document_promised, own_stdout, promise_json, write
-from ferrule.cli.words import _, as_error, as_warning, localised, said_of, speak_english
+from ferrule.cli.words import _, as_error, as_warning, chosen_language, localised, said_of, speak_english
 from ferrule.core.access import Mode
 
 if TYPE_CHECKING:
@@ -96,6 +96,13 @@ def workspace_option(command: F) -> F:
         default=".",
         help=_("The folder to work in; the current one by default."),
     )(command)
+
+
+def yes_option(command: F) -> F:
+    """--yes, for what asks before calls run."""
+    return click.option("--yes", is_flag=True, help=_("Answer yes to every question; what is denied stays denied."))(
+        command
+    )
 
 
 def permission_options(command: F) -> F:
@@ -214,6 +221,7 @@ def settings_for(workspace: Path, more: Mapping[str, Any] | None = None) -> Load
     context = click.get_current_context(silent=True)
     flags: Mapping[str, Any] = context.meta.get(_FLAGS, {}) if context is not None else {}
     loaded = load_settings(workspace.resolve(), {**flags, **(more or {})} or None)
+    loaded.settings.lang = chosen_language()  # type: ignore[assignment] - one of LANGUAGES
     if loaded.set_aside:
         listed = ", ".join(loaded.set_aside)
         warn(

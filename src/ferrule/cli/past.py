@@ -144,33 +144,41 @@ def _now(operation: Operation, *, undone: bool) -> str:
 # `ferrule undo`: take back what tools changed; refuses where a file changed since.
 
 
-@click.command("undo", help=_("Undo the newest change, or all changes after number N."))
+def _count_argument(command: Any) -> Any:
+    return click.argument("count", required=False, type=click.IntRange(min=1), metavar="[COUNT]")(command)
+
+
+@click.command("undo", help=_("Undo the newest change, or the newest COUNT changes."))
+@_count_argument
 @click.option("--to", type=click.IntRange(min=0), metavar="N", help=_("Undo everything after change N; 0 undoes all."))
 @click.option("--call", help=_("Undo what this call changed."))
 @json_option
 @workspace_option
-def undo_command(to: int | None, call: str | None, as_json: bool, workspace: Path) -> None:
+def undo_command(count: int | None, to: int | None, call: str | None, as_json: bool, workspace: Path) -> None:
     history = history_of(workspace)
-    _require_change(history, to)
-    end_with(history.undo(to=to, call=call), history, workspace, as_json=as_json)
+    _require_change(history, count, to, call)
+    end_with(history.undo(to=to, call=call, most=count or 1), history, workspace, as_json=as_json)
 
 
 # `ferrule redo`: make again what was undone.
 
 
-@click.command("redo", help=_("Redo the change that was undone last, or all up to number N."))
+@click.command("redo", help=_("Redo the change that was undone last, or the last COUNT of them."))
+@_count_argument
 @click.option("--to", type=click.IntRange(min=1), metavar="N", help=_("Redo everything up to change N."))
 @click.option("--call", help=_("Redo what this call changed."))
 @json_option
 @workspace_option
-def redo_command(to: int | None, call: str | None, as_json: bool, workspace: Path) -> None:
+def redo_command(count: int | None, to: int | None, call: str | None, as_json: bool, workspace: Path) -> None:
     history = history_of(workspace)
-    _require_change(history, to)
-    end_with(history.redo(to=to, call=call), history, workspace, as_json=as_json)
+    _require_change(history, count, to, call)
+    end_with(history.redo(to=to, call=call, most=count or 1), history, workspace, as_json=as_json)
 
 
-def _require_change(history: History, number: int | None) -> None:
-    """A number that no change has is a slip, and not a wish to change nothing."""
+def _require_change(history: History, count: int | None, number: int | None, call: str | None) -> None:
+    """Say one thing at a time, and no number that no change has: that is a slip, and not a wish to change nothing."""
+    if count is not None and (number is not None or call is not None):
+        raise click.UsageError(_("Use only one of COUNT, --to and --call."))
     newest = history.recent(1)
     last = newest[0].number if newest else 0
     if number is not None and number > last:

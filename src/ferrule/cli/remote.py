@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from ferrule.remote.worker import WorkerOptions
 
 _STATUS_SECONDS = 0.5
-_DEV_SECONDS = 10.0
+DEV_SECONDS = 30.0
+"""How long what is tried out on one machine waits for what was started with it: a server, and then a worker."""
+_QUIET_SECONDS = 2.0
 
 
 def _server_options(command: Any) -> Any:
@@ -181,9 +183,12 @@ async def await_dev_server(settings: Settings) -> None:
     """Where no server is set: the one of `ferrule remote dev`, which may just be starting."""
     from ferrule.remote.server import dev_connection
 
-    for _again in range(int(_DEV_SECONDS / 0.1)):
+    for again in range(int(DEV_SECONDS / 0.1)):
         if settings.remote.url or dev_connection() is not None:
             return
+        if again == int(_QUIET_SECONDS / 0.1):
+            words = _("Waiting {seconds} s for a server on this machine. Start one: ferrule remote dev")
+            write(words.format(seconds=f"{DEV_SECONDS:g}"), err=True)
         await asyncio.sleep(0.1)
 
 
@@ -261,6 +266,8 @@ def status(url: str | None, key: Path | None, pools: tuple[str, ...], as_json: b
         write("")
         print_table([_("WORKER"), _("POOL"), _("RUNNING"), _("TOOLS"), _("WORKSPACE")], listed)
 
+
+remote_command.add_command(status, "list")  # as every group has one
 
 _COUNTS = ("pending", "in_flight", "lost")
 

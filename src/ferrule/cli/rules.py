@@ -14,6 +14,7 @@ from ferrule.app.build import App, build_policy, build_tools, written_rules
 from ferrule.app.server_files import as_settings_error
 from ferrule.app.settings import PROJECT_FILE, user_settings_file
 from ferrule.cli.completion import complete_tools
+from ferrule.cli.group import DefaultGroup
 from ferrule.cli.options import (
     given_arguments,
     json_option,
@@ -53,21 +54,13 @@ def _to_project(command: Callable[..., None]) -> Callable[..., None]:
     )
 
 
-@click.group(
-    "rules",
-    invoke_without_command=True,
-    help=_("See and change the permission rules. Without a command: list them."),
-)
-@click.pass_context
-def rules_command(context: click.Context) -> None:
-    if context.invoked_subcommand is None:
-        context.invoke(list_rules)
+rules_command = DefaultGroup("rules", help=_("See and change the permission rules. Without a command: list them."))
 
 
 @rules_command.command("list", help=_("Every rule in force, and the file it comes from."))
 @json_option
 @workspace_option
-def list_rules(as_json: bool = False, workspace: Path = Path()) -> None:
+def list_rules(as_json: bool, workspace: Path) -> None:
     workspace = workspace.resolve()
     settings = settings_for(workspace).settings
     tools = build_tools(settings, workspace)

@@ -42,6 +42,7 @@ from ferrule.cli.options import (
     whole_input,
     with_context,
     workspace_option,
+    yes_option,
 )
 from ferrule.cli.output import attachment_words, write, write_json, write_json_error, write_json_line
 from ferrule.cli.server_talk.questions import TerminalPlace, terminal_ports
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from ferrule.agent.agent_events import AgentEvent
     from ferrule.app.assistant import Resumed
     from ferrule.core.model import Model
+    from ferrule.core.result import ToolResult
 
 
 EXIT_CODES = {"done": 0, "failed": 1, "loop": 1, "limit": 4, "interrupted": 130}
@@ -83,7 +85,7 @@ EXIT_REFUSED = 3
 @workspace_option
 @permission_options
 @sandbox_options
-@click.option("--yes", is_flag=True, help=_("Answer yes to every question; what is denied stays denied."))
+@yes_option
 @click.option("--quiet", "-q", is_flag=True, help=_("Do not show calls."))
 @click.option(
     "--stream-json", is_flag=True, is_eager=True, callback=promise, help=_("Print each event as a line of JSON.")
@@ -245,8 +247,7 @@ class TextReport:
         elif isinstance(event, Done):
             if what := self._doing.pop(event.call_id, None):
                 mark = "✓" if event.result.success else "✗"
-                came_of_it = localised(event.result.display_content)
-                write(f"{mark} " + _("{what}: {why}").format(what=what, why=came_of_it), err=True)
+                write(f"{mark} " + _("{what}: {why}").format(what=what, why=_outcome(event.result)), err=True)
                 for line in attachment_words(event.result.attachments):
                     write(f"  {line}", err=True)
         elif isinstance(event, Retrying):
@@ -268,6 +269,14 @@ class TextReport:
             write(event.text.strip(), exact=True)
         if event.problem:
             write(as_error(localised(joined(" ", [event.problem, event.suggestion]))), err=True)
+
+
+def _outcome(result: ToolResult) -> str:
+    """What came of a call, in a row; of wrong arguments the first problem, whole."""
+    if result.error is None or result.error.kind is not ErrorKind.VALIDATION:
+        return localised(result.display_content)
+    head, *problems = localised(result.error.message).splitlines()
+    return " ".join([head, *(problem.removeprefix("- ") for problem in problems[:1])])
 
 
 class StreamReport:

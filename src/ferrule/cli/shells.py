@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ferrule.cli.group import DefaultGroup
 from ferrule.cli.options import json_option, workspace_option
 from ferrule.cli.output import print_table, write, write_json, write_json_error
 from ferrule.cli.words import _, as_error
@@ -26,19 +27,16 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 16
 
 
-@click.group(
-    "shells",
-    invoke_without_command=True,
-    help=_("See and stop what agents run in the background of this workspace. Without a command: list it."),
+shells_command = DefaultGroup(
+    "shells", help=_("See and stop what agents run in the background of this workspace. Without a command: list it.")
 )
+
+
+@shells_command.command("list", help=_("List the background commands, running and ended."))
 @json_option
 @workspace_option
-@click.pass_context
-def shells_command(context: click.Context, as_json: bool, workspace: Path) -> None:
-    context.obj = _here(workspace)
-    if context.invoked_subcommand is not None:
-        return
-    commands: list[NotedCommand] = context.obj
+def list_shells(as_json: bool, workspace: Path) -> None:
+    commands = _here(workspace)
     if as_json:
         write_json([_document(one) for one in commands])
     elif not commands:
@@ -53,9 +51,9 @@ def shells_command(context: click.Context, as_json: bool, workspace: Path) -> No
 )
 @click.argument("id")
 @json_option
-@click.pass_obj
-def stop(commands: list[NotedCommand], id: str, as_json: bool) -> None:  # noqa: A002 - the word on the command line
-    chosen = _find(commands, id)
+@workspace_option
+def stop(id: str, as_json: bool, workspace: Path) -> None:  # noqa: A002 - the word on the command line
+    chosen = _find(_here(workspace), id)
     running = chosen.status == "running"
     if running and not asyncio.run(chosen.stop()):
         words = _("{id} could not be stopped; it belongs to another user.").format(id=chosen.id)
@@ -73,9 +71,9 @@ def stop(commands: list[NotedCommand], id: str, as_json: bool) -> None:  # noqa:
 @shells_command.command("output", help=_("Print what the command ID has written so far."))
 @click.argument("id")
 @json_option
-@click.pass_obj
-def output(commands: list[NotedCommand], id: str, as_json: bool) -> None:  # noqa: A002 - the word on the command line
-    chosen = _find(commands, id)
+@workspace_option
+def output(id: str, as_json: bool, workspace: Path) -> None:  # noqa: A002 - the word on the command line
+    chosen = _find(_here(workspace), id)
     pieces = _pieces(chosen)
     if as_json:
         write_json({"id": chosen.id, "output": "".join(pieces)})

@@ -125,12 +125,17 @@ def show(document: dict[str, Any], as_json: bool) -> None:
         write(f"{name}: {_cell(value)}".rstrip())
 
 
-def show_all(document: dict[str, Any], columns: Sequence[str], as_json: bool, nothing: str) -> None:
-    """Many things, as a table."""
+def show_all(
+    document: dict[str, Any], columns: Sequence[str], as_json: bool, nothing: str, tenant: str | None = None
+) -> None:
+    """Many things, as a table, and the tenant that they belong to."""
     [found] = document.values()
     if as_json:
         write_json(document)
-    elif not found:
+        return
+    if tenant is not None:
+        write(_("Tenant: {tenant}").format(tenant=tenant), err=True)
+    if not found:
         write(nothing, err=True)
     else:
         rows = [[_cell(one[column]) for column in columns] for one in found]
@@ -220,7 +225,7 @@ users_command = click.Group("users", help=_("Create, list, change and remove the
 def list_users(database: str | None, tenant: str, as_json: bool = False) -> None:
     found = _in_directory(database, tenant, lambda c, d, m: d.list_users(c, tenant), writes=False)
     columns = ("name", "roles", "enabled", "created_at")
-    show_all(found, columns, as_json, _("There are no users."))
+    show_all(found, columns, as_json, _("There are no users."), tenant)
 
 
 @users_command.command("create", help=_("Create a user. A key of their own comes from `ferrule keys create`."))
@@ -266,7 +271,7 @@ roles_command = click.Group("roles", help=_("Set, list and remove the roles of `
 def list_roles(database: str | None, tenant: str, as_json: bool = False) -> None:
     found = _in_directory(database, tenant, lambda c, d, m: d.list_roles(c, tenant), writes=False)
     columns = ("name", "mode", "allow", "ask", "deny")
-    show_all(found, columns, as_json, _("There are no roles."))
+    show_all(found, columns, as_json, _("There are no roles."), tenant)
 
 
 @roles_command.command(
@@ -314,7 +319,7 @@ keys_command = click.Group("keys", help=_("Create, list, rotate and revoke the A
 def list_keys(database: str | None, tenant: str, as_json: bool = False) -> None:
     found = _in_directory(database, tenant, lambda c, d, m: d.list_keys(c, tenant), writes=False)
     columns = ("id", "user", "name", "scopes", "hint", "expires_at", "revoked")
-    show_all(found, columns, as_json, _("There are no keys."))
+    show_all(found, columns, as_json, _("There are no keys."), tenant)
 
 
 @keys_command.command("create", help=_("Create a key for a user, and print its secret, which is shown this once."))

@@ -10,7 +10,7 @@ import click
 from ferrule.app.settings import accounts_of
 from ferrule.cli.options import json_option, settings_for, workspace_option
 from ferrule.cli.output import print_table, write, write_json
-from ferrule.cli.words import _
+from ferrule.cli.words import _, localised
 from ferrule.toolbox.areas import AREAS
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def check(as_json: bool, workspace: Path) -> None:
     elif not found:
         click.echo(_("The settings name no account. See the settings reference: databases, mail, calendars."), err=True)
     for one in () if as_json else found:
-        words = _("{what}: {why}").format(what=one.what, why=one.words)
+        words = _("{what}: {why}").format(what=one.what, why=localised(one.words))
         write(f"{'✓' if one.works else '✗'} {words}\n")
     if not all(one.works for one in found):
         raise SystemExit(1)

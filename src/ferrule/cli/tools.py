@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ferrule.app.build import build_tools
+from ferrule.app.build import assistant_tools, build_tools
 from ferrule.cli.completion import complete_tools
 from ferrule.cli.mcp_servers import list_servers
 from ferrule.cli.options import json_option, promise, report_broken, settings_for, warn, workspace_option
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 def print_details(tool: Tool[Any]) -> None:
     """Kind, version, description, and each parameter with its type, default and description."""
-    write(f"{tool.name} {tool.version} ({tool.kind.value})")
+    title = f": {tool.display_name}" if tool.display_name != tool.name else ""
+    write(f"{tool.name} {tool.version} ({tool.kind.value}){title}")
     write(f"\n{description_of(tool).text}\n")
     if (fault := tool.fault) is not None:
         write(fault)
@@ -113,6 +114,7 @@ def tools_command(
         return
     shown = source.search(" ".join(query), most=1000) if query else source.tools()
     origins = {name: entry.origin for name, entry in source.entries()}
+    offered = set(assistant_tools(loaded.settings, tools.registry).names())
     if dialect:
         _print_definitions(shown, dialect)
         return
@@ -122,12 +124,21 @@ def tools_command(
         if fault is not None:
             warn(fault)
     if as_json:
-        write_json([_document(tool, origins[tool.name], faults[tool.name]) for tool in shown])
+        write_json(
+            [
+                {**_document(tool, origins[tool.name], faults[tool.name]), "assistant": tool.name in offered}
+                for tool in shown
+            ]
+        )
     elif not shown:
         click.echo(_("No tool matches."), err=True)
     else:
-        rows = [[tool.name, tool.kind.value, description_of(tool).short] for tool in shown]
-        print_table([_("NAME"), _("KIND"), _("DESCRIPTION")], rows)
+        marks = {True: _("yes"), False: _("no")}
+        rows = [
+            [tool.name, tool.kind.value, marks[tool.name in offered], description_of(tool).short]
+            for tool in sorted(shown, key=lambda tool: tool.name not in offered)
+        ]
+        print_table([_("NAME"), _("KIND"), _("ASSISTANT"), _("DESCRIPTION")], rows)
 
 
 def _print_definitions(tools: list[Tool[Any]], name: str) -> None:

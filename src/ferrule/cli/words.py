@@ -5,8 +5,8 @@ from __future__ import annotations
 import gettext
 import os
 from contextlib import contextmanager
-from pathlib import Path
 
+from ferrule.core.languages import LANGUAGES, translations
 from ferrule.core.phrases import Phrase, said_by, translated
 
 TYPE_CHECKING = False  # as in `typing`, whose import would take longer than all the rest here
@@ -15,11 +15,9 @@ if TYPE_CHECKING:
 
     from ferrule.core.result import ToolResult
 
-LANGUAGES = ("en", "zh")
-_FOLDER = Path(__file__).parent / "locale"
-
 _translations: gettext.NullTranslations = gettext.NullTranslations()
 _of_the_person: gettext.NullTranslations = _translations
+_language = "en"
 
 
 def _(message: str) -> str:
@@ -56,18 +54,23 @@ def result_text(result: ToolResult) -> str:
     if error is None or not text.startswith(error.words):
         return text
     words = _("Error ({kind}): {message}").format(kind=error.kind, message=localised(error.message))
-    if error.suggestion:
-        words += _("\n\nSuggestion: {suggestion}").format(suggestion=localised(error.suggestion))
-    return words + text[len(error.words) :]
+    if suggestion := localised(error.suggestion or ""):
+        words += _("\n\nSuggestion: {suggestion}").format(suggestion=suggestion)
+    return words + result.after_error
 
 
 def choose_language(arguments: list[str]) -> str:
     """Pick the language before anything speaks: flag, environment, the person's settings, then the locale."""
-    global _of_the_person, _translations
+    global _language, _of_the_person, _translations
     language = _from_flag(arguments) or os.environ.get("FERRULE_LANG") or _from_settings() or _from_locale()
-    language = language if language in LANGUAGES else "en"
-    _translations = _of_the_person = gettext.translation("ferrule", _FOLDER, [language], fallback=True)
-    return language
+    _language = language if language in LANGUAGES else "en"
+    _translations = _of_the_person = translations(_language)
+    return _language
+
+
+def chosen_language() -> str:
+    """The user's language, also where a program reads the rest."""
+    return _language
 
 
 def speak_english() -> None:

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.languages import require_language
 from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ferrule.core.call import Approval, Effects, RawCall
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
+    from ferrule.extension import SessionHistory
 
 
 T = TypeVar("T")
@@ -125,6 +127,8 @@ class Session:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     restrictions: Restrictions | None = None
     """What tools that walk folders or run programs must leave out; the policy's own unless given."""
+    language: str = "en"
+    """The user's, in which `display_content` is: `en` or `zh`."""
     turn: str = field(default="", init=False)
     """The current turn of a conversation with a model."""
     command_names: CommandNames = field(default_factory=CommandNames, init=False, repr=False, compare=False)
@@ -139,6 +143,7 @@ class Session:
     def __post_init__(self) -> None:
         if not isinstance(self.environment, Environment):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"Session: `environment` must be an Environment, not {self.environment!r}.")
+        require_language(self.language)
 
     def part(self, kind: type[T], make: Callable[[], T]) -> T:
         """The session's one object of a type, made at first use. Safe from any thread."""
@@ -190,6 +195,13 @@ class Session:
     @command_directory.setter
     def command_directory(self, folder: Path) -> None:
         self._command_directory = folder
+
+    @property
+    def history(self) -> SessionHistory:
+        """What the session's calls changed in files: `recent`, `diff`, `undo` and `redo`."""
+        from ferrule.extension import SessionHistory
+
+        return SessionHistory(self)
 
     @property
     def folders(self) -> tuple[Path, ...]:

@@ -68,7 +68,16 @@ class Description:
 
     @property
     def text(self) -> str:
-        """What is sent to a model: short, long, then the two lists of notes."""
+        """What a model reads: short, long, the two lists of notes, then the examples."""
+        if not self.examples:
+            return self.prose
+        shown = (f"{one.description}: {_as_json(one.params)}".removeprefix(": ") for one in self.examples)
+        examples = "Examples:\n" + "\n".join(f"- {visible(line)}" for line in shown)
+        return f"{self.prose}\n\n{examples}" if self.prose else examples
+
+    @property
+    def prose(self) -> str:
+        """The text without the examples, for a provider with a field for them."""
         parts = [self.short]
         if self.long:
             parts.append(self.long)
@@ -178,6 +187,10 @@ def _bullets(body: list[str]) -> list[str]:
         else:
             notes[-1].append(line)
     return [_join(note) for note in notes]
+
+
+def _as_json(params: Mapping[str, Any]) -> str:
+    return json.dumps(dict(params), ensure_ascii=False, default=str)
 
 
 def _examples(bullets: list[str]) -> tuple[Example, ...]:

@@ -39,7 +39,7 @@ class Stage(StrEnum):
 class StoppedError(Exception):
     """The one way out of a call before its end; it becomes a result in `pipeline/run.py` alone."""
 
-    __slots__ = ("details", "kind", "message", "stage", "suggestion")
+    __slots__ = ("details", "display", "kind", "message", "stage", "suggestion")
 
     def __init__(
         self,
@@ -48,13 +48,16 @@ class StoppedError(Exception):
         message: str,
         suggestion: str | None = None,
         details: Mapping[str, Any] | None = None,
+        display: str = "",
     ) -> None:
+        """`display` is what the user sees in one line, unless that is the first line of the message."""
         Exception.__init__(self, message)
         self.stage = stage
         self.kind = kind
         self.message = message
         self.suggestion = suggestion
         self.details = details
+        self.display = display
 
 
 def out_of_resources(error: BaseException) -> bool:

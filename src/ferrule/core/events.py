@@ -1,4 +1,4 @@
-"""What happens while calls run and tools come and go, for anyone who wants to watch."""
+"""What happens while calls run, for anyone who wants to watch."""
 
 from __future__ import annotations
 
@@ -50,17 +50,3 @@ class Done:
 
 
 CallEvent = Pending | Progress | PartialOutput | Done
-
-
-@dataclass(slots=True, frozen=True)
-class RegistryEvent:
-    """A tool came, went, or was switched.
-
-    `change` is `registered`, `replaced`, `unregistered`, `made current`, `enabled` or `disabled`; `origin` says who
-    brought the tool: `builtin`, `plugin`, `mcp` or `dynamic`.
-    """
-
-    change: str
-    name: str
-    version: str
-    origin: str

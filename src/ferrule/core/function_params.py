@@ -427,6 +427,12 @@ def compile_function(
             info.description = described[parameter]
         # Without its `Annotated`, whose parts the info has already: given both, pydantic would run a validator twice.
         fields[parameter] = (info.annotation, info)
+    if len(fields) == 1 and isinstance(model := next(iter(fields.values()))[0], type) and issubclass(model, BaseModel):
+        only, kind = next(iter(fields)), model.__name__
+        logger.warning(
+            'The arguments of tool %s are {"%s": {…}}, because its one parameter is a model. If they should be the '
+            "fields of %s, write tool(schema=%s, execute=…).", name, only, kind, kind,
+        )  # fmt: skip
     build = partial(_model, name, fields)
     schema = plain_schema(name, {key: info for key, (_, info) in fields.items()})
     return Compiled(ModelParams(build() if schema is None else build, schema), context_name)

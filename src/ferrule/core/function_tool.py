@@ -1,4 +1,4 @@
-"""`@tool` makes a tool of a typed function or of a method, `raw_tool` of a JSON Schema and a handler."""
+"""Tools of typed functions, of methods, and of a schema with a function: `tool`, `raw_tool`, `tools_of`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 from threading import RLock
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 from weakref import WeakValueDictionary
 
 from ferrule.core.errors import DefinitionError
@@ -23,7 +23,7 @@ from ferrule.core.signatures import (
     without_partials,
     written,
 )
-from ferrule.core.tool import Style, Tool, ToolOptions, refuse_hidden, style_of
+from ferrule.core.tool import Style, Tool, ToolOptions, refuse_hidden, require_model, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ferrule.core.description import Description, Docstring
     from ferrule.core.function_params import Compiled
     from ferrule.core.params import Params
+    from ferrule.core.schema_params import SchemaParams
 
 
 _FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -196,11 +197,24 @@ class _ToolKeywords(ToolOptions, total=False):
     name: str
 
 
+_M = TypeVar("_M")
+Schema = dict[str, Any] | bool
+
+
 @overload
 def tool(function: Callable[..., Any], /, **options: Unpack[_ToolKeywords]) -> FunctionTool: ...
 @overload
+def tool(
+    *,
+    schema: type[_M],
+    execute: Callable[[_M], Any] | Callable[[_M, ToolContext], Any],
+    **options: Unpack[_ToolKeywords],
+) -> RawTool: ...
+@overload
+def tool(*, schema: Schema, execute: Callable[..., Any], **options: Unpack[_ToolKeywords]) -> RawTool: ...
+@overload
 def tool(**options: Unpack[_ToolKeywords]) -> Callable[[Callable[..., Any]], FunctionTool]: ...
-def tool(function: Any = None, /, **options: Any) -> Any:
+def tool(function: Any = None, /, *, schema: Any = None, execute: Any = None, **options: Any) -> Any:
     """Make a tool from a typed function: `@tool`, `@tool(kind="readonly")` or `tool(function)`.
 
     The docstring is the model's description and describes the parameters (or `Annotated[int, Field(description=…)]`
@@ -208,7 +222,16 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     `ToolContext` is filled in by Ferrule. Without a `kind` a tool runs in a `Runtime` that has no policy, and counts as
     `execute` everywhere else.
     On a method, `obj.method` is the tool, and `tools_of(obj)` gives all of them.
+
+    `tool(schema=Model, execute=run)` takes the parameters from a pydantic model or a JSON Schema, and calls
+    `run(params)` or `run(params, context)`.
     """
+    if schema is not None:
+        if function is not None or execute is None:
+            raise DefinitionError("A schema comes with the function that runs: tool(schema=Model, execute=run).")
+        return RawTool(options.pop("name", None) or _name_of(execute), schema, execute, **options)
+    if execute is not None:
+        raise DefinitionError("`execute` comes with its schema: tool(schema=Model, execute=run). Or write tool(run).")
     if function is not None:
         return FunctionTool(function, **options)
 
@@ -374,22 +397,20 @@ def _untyped_words(name: str, target: Any, untyped: Sequence[str]) -> str:
         )
     example = "ToolContext" if untyped[0] in ("context", "ctx") else "str"
     have = "has" if len(untyped) == 1 else "have"
-    return f"`{name}`: {listed} {have} no type. Write one, e.g. `{untyped[0]}: {example}`."
+    other = f" Or name the model of its arguments: tool(schema=…, execute={name})." if "params" in untyped else ""
+    return f"`{name}`: {listed} {have} no type. Write one, e.g. `{untyped[0]}: {example}`.{other}"
 
 
-# `raw_tool`: a JSON Schema and a handler are a tool, for tools that are known only at run time.
-
-
-Schema = dict[str, Any] | bool
+# `raw_tool`: a schema and a handler are a tool, as for tools that are known only at run time.
 
 
 class RawTool(Tool[Any]):
-    """A tool whose parameters are a JSON Schema; its handler gets the arguments as plain JSON values."""
+    """A tool whose parameters are a JSON Schema or a pydantic model; its handler gets plain values or the model."""
 
     def __init__(
         self,
         name: str,
-        schema: Schema,
+        schema: Schema | type[Any],
         handler: Callable[..., Any],
         *,
         resources: Mapping[str, Schema] | None = None,
@@ -399,23 +420,41 @@ class RawTool(Tool[Any]):
         if not callable(handler):
             raise DefinitionError(f"`{name}`: the handler must be a function, not {type(handler).__name__}.")
         self.handler = handler
-        self._output_schema = output_schema
         self._settle(name, options, style_of(handler))
         self.wants_context = _takes_context(name, handler)
-        from ferrule.core.schema_params import SchemaParams
+        self._model = schema if isinstance(schema, type) else None
+        self._schema_params: SchemaParams | None = None
+        if self._model is not None:
+            require_model(name, self._model)
+            self._output_schema = False if output_schema is None else output_schema
+        else:
+            from ferrule.core.schema_params import SchemaParams
 
-        self._schema_params = SchemaParams(name, schema, resources)
+            self._output_schema = output_schema
+            self._schema_params = SchemaParams(name, cast("Schema", schema), resources)
 
     def compile(self) -> None:
         """Compile now what the first call would: raises `DefinitionError` when the schema cannot work."""
-        self._schema_params.compile()
+        if self._schema_params is not None:
+            self._schema_params.compile()
+        else:
+            _compiled = self.params
 
     def _compile(self) -> Params[Any]:
-        return self._schema_params
+        if self._schema_params is not None:
+            return self._schema_params
+        from ferrule.core.params import ModelParams
+
+        return ModelParams(cast("Any", self._model))
 
     def _try_out(self) -> None:
         super()._try_out()
-        self._schema_params.require_schema()
+        if self._schema_params is not None:
+            self._schema_params.require_schema()
+
+    def _returned(self) -> Any:
+        """What the handler of a model says that it returns; with a JSON Schema, `output_schema` alone counts."""
+        return Any if self._model is None else hints_of(self.handler, returned=True).get("return", Any)
 
     def _describe(self) -> Description:
         from ferrule.core.description import parse_docstring
@@ -428,14 +467,15 @@ class RawTool(Tool[Any]):
 
 def raw_tool(
     name: str,
-    schema: Schema,
+    schema: Schema | type[Any],
     handler: Callable[..., Any],
     *,
     resources: Mapping[str, Schema] | None = None,
     output_schema: dict[str, Any] | None = None,
     **options: Unpack[ToolOptions],
 ) -> RawTool:
-    """Make a tool from a JSON Schema (Draft 2020-12 unless its `$schema` says otherwise) and a handler.
+    """Make a tool from a JSON Schema (Draft 2020-12 unless its `$schema` says otherwise), or a pydantic model, and a
+    handler.
 
     The handler is called with the arguments, and with the context too if it takes a second parameter; it may
     be sync, async or a generator. Other documents that the schema refers to are handed over in `resources`,

@@ -52,11 +52,16 @@ RULES: dict[str, LintRule] = {
     ),
     "F002": LintRule("warning", "The name is more than one letter.", "Write a verb and what it acts on."),
     "F003": LintRule("warning", "The name begins with a verb.", "Say what it does: `get_weather`, not `weather`."),
+    "F004": LintRule(
+        "warning",
+        "The name says what it acts on.",
+        "Add that to the verb: `search_notes`, not `search`.",
+    ),
     "F010": LintRule("error", "There is a description.", "Say in a sentence what it does and when to use it."),
     "F011": LintRule("warning", "The description says more than the name.", "Say what comes back and when to use it."),
     "F012": LintRule(
         "warning",
-        "The description has at least 20 characters.",
+        "The description has at least 20 characters, or 7 Chinese ones.",
         "Say what it does, with what, and when to use it.",
     ),
     "F013": LintRule(
@@ -198,6 +203,13 @@ MIN_DESCRIPTION = 20
 MAX_CHOICES = 100
 
 _SAFE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_VAGUE_NAMES = frozenset(
+    """
+    action call check create data delete do execute find function get handle helper info list make manage manager
+    object perform process query remove run search send set show start stop stuff task thing tool update use util
+    """.split()  # noqa: SIM905 - easier to read and to extend
+)
+"""Words that need others beside them to name a tool. `Read`, `fetch` and the like stand for one thing."""
 _FILLERS = ("a", "an", "the", "this", "it", "tool", "function")
 _VAGUE = frozenset({"arg", "args", "param", "params", "foo", "bar", "tmp", "temp", "var", "val", "stuff", "thing"})
 _WHEN = re.compile(
@@ -226,11 +238,13 @@ def _of_name(tool: Tool[Any]) -> Iterator[LintFinding]:
         yield _found("F002", "name", f"{name!r} is one letter")
     elif words and not begins_with_verb(words):
         yield _found("F003", "name", f"{name!r} does not begin with a verb")
+    elif words and _VAGUE_NAMES.issuperset(words):
+        yield _found("F004", "name", f"{name!r} fits any tool")
 
 
 def _of_description(tool: Tool[Any]) -> Iterator[LintFinding]:
     try:
-        text = tool.description.text.strip()
+        text = tool.description.prose.strip()
     except Exception as error:  # noqa: BLE001 - a class may write it as a property, which can fail in any way
         yield _found("F014", "description", _told(error))
         return
@@ -239,7 +253,7 @@ def _of_description(tool: Tool[Any]) -> Iterator[LintFinding]:
         yield _found("F010", "description", "there is none")
     elif set(said) <= {*words_of(tool.name), *_FILLERS}:
         yield _found("F011", "description", "it only repeats the name")
-    elif len(text) < MIN_DESCRIPTION and text.isascii():
+    elif len(text.encode("utf-8", "replace")) < MIN_DESCRIPTION:  # a Chinese character says as much as three others
         yield _found("F012", "description", f"{len(text)} characters are too few to choose the tool by")
     elif len(text) < _LONG and not _WHEN.search(text):
         yield _found("F013", "description", "it does not say when to use the tool")

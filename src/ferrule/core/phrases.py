@@ -73,6 +73,34 @@ def phrase(template: str, /, **values: Any) -> Phrase:
     return made
 
 
+class Advice(Phrase):
+    """A phrase for a model, and what a user at a shell reads in its place."""
+
+    __slots__ = ("for_user",)
+
+    for_user: Phrase
+
+    def mapped(self, change: Callable[[str], str]) -> Phrase:
+        return _advice(super().mapped(change), self.for_user.mapped(change))
+
+
+def advice(for_model: str, for_user: str = "", /, **values: Any) -> Advice:
+    """The same advice to a model and to a user: `advice("Ask the user to install git.", "Install git.")`.
+
+    Both are templates, filled in as those of `phrase`. Only the user's is looked up in catalogues; without one, users
+    read nothing.
+    """
+    return _advice(phrase(for_model, **values), phrase(for_user, **values))
+
+
+def _advice(for_model: Phrase, for_user: Phrase) -> Advice:
+    made = Advice(for_model)
+    made.template, made.values = for_model.template, for_model.values
+    made.parts, made.separator, made.detail = for_model.parts, for_model.separator, for_model.detail
+    made.for_user = for_user
+    return made
+
+
 @lru_cache(maxsize=1024)
 def _pieces(template: str) -> tuple[str, ...]:
     """Text, name, text, name, text; nothing where there is more to a field than its name.
@@ -123,12 +151,14 @@ def glued(*parts: str) -> Phrase:
 
 
 def translated(text: str, catalogue: Callable[[str], str]) -> str:
-    """A phrase through a catalogue, with all that was filled in; any other text as it is."""
+    """What a user reads of a phrase, through a catalogue, with all that was filled in; any other text as it is."""
     if not isinstance(text, Phrase):
         return text
+    if isinstance(text, Advice):
+        text = text.for_user
     if text.parts:
         separator = catalogue(text.separator) if text.separator.strip() else text.separator
-        said = _in_a_row([translated(part, catalogue) for part in text.parts], separator)
+        said = _in_a_row([one for part in text.parts if (one := translated(part, catalogue))], separator)
     else:
         template = catalogue(text.template) if text.template else ""  # catalogues keep their own notes under ""
         filled = {name: _filled(value, catalogue) for name, value in text.values.items()}

@@ -89,6 +89,18 @@ class Output(Generic[D]):
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
+def noted(data: D, notes: Sequence[str]) -> D:
+    """Data with its notes; without any it has no `notes`."""
+    if notes:
+        cast("Any", data)["notes"] = list(notes)
+    return data
+
+
+def note_lines(data: Mapping[str, Any]) -> list[str]:
+    """The notes of such data, as a model reads them below its text."""
+    return [f"[{note}]" for note in data.get("notes", ())]
+
+
 @dataclass(slots=True)
 class ToolResult:
     """The one answer to one call."""
@@ -102,6 +114,12 @@ class ToolResult:
     error: ErrorInfo | None = None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     attachments: list[Attachment] = field(default_factory=list[Attachment])
+
+    @property
+    def after_error(self) -> str:
+        """What the model reads below the error, such as the output of a command that failed."""
+        words = self.error.words if self.error is not None else ""
+        return self.llm_content[len(words) :] if self.llm_content.startswith(words) else ""
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `--json` prints: plain JSON values only."""

@@ -72,6 +72,7 @@ class ToolOptions(TypedDict, total=False):
     description: Description | str
     read_only: bool
     concurrency_safe: bool
+    runs_alone: bool
     strict: bool
     enabled: bool
     dangerous: bool
@@ -80,6 +81,7 @@ class ToolOptions(TypedDict, total=False):
     idempotent: bool
     timeout: float | None
     cache: bool | float
+    repair: bool
     needs: Iterable[str]
     max_result: int | None
     grace: float | None
@@ -137,9 +139,20 @@ class Tool(Generic[P]):
     tags: frozenset[str] = frozenset()
     strict: bool = False
     concurrency_safe: bool = True
+    """Whether its calls may run beside others of a batch, as far as their touches allow. False where it says so, and
+    where a batch runs it in order anyway."""
+    runs_alone: bool = False
+    """Whether no call of its batch runs beside it, although calls from elsewhere may."""
+    takes_turns: bool = False
+    """Whether its author said that it is not concurrency-safe, so that it runs one call at a time."""
     enabled: bool = True
+    repair: bool = True
+    """Whether harmless mistakes in its arguments are repaired, such as `5` for `"5"`."""
     dangerous: bool = False
     requires_permission: bool = False
+    """Whether a call asks unless a rule or the mode allows it: all but read-only tools, and those that say so."""
+    asks_anyway: bool = False
+    """Whether its author said that it requires permission, so that it asks whatever its kind and the mode."""
     roles: frozenset[str] = frozenset()
     idempotent: bool = False
     timeout: float | None = None
@@ -237,8 +250,8 @@ class Tool(Generic[P]):
         self.has_words = self.has_render or "display" in own
         self._described = not own.isdisjoint(_CALL_OPTIONS)
         self.checks_output = style in (Style.ASYNC, Style.SYNC) or "output_schema" in own
-        for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
-                    "requires_permission", "idempotent", "timeout", "max_result", "grace", "may_block",
+        for key in ("display_name", "version", "category", "strict", "runs_alone", "enabled", "dangerous",
+                    "idempotent", "repair", "timeout", "max_result", "grace", "may_block",
                     "remote", "doing"):  # fmt: skip
             if key in options:
                 setattr(self, key, options[key])
@@ -252,6 +265,11 @@ class Tool(Generic[P]):
             kinds = ", ".join(f'"{kind.value}"' for kind in Kind)
             raise DefinitionError(f"`{name}`: kind must be one of {kinds}, not {options['kind']!r}.") from None
         self.read_only = bool(options.get("read_only", self.kind is Kind.READONLY))
+        self.asks_anyway = bool(options.get("requires_permission", False))
+        self.requires_permission = self.asks_anyway or self.dangerous or not self.read_only
+        self.takes_turns = not options.get("concurrency_safe", True)
+        writes_anything = self.touches is WRITES_ANYTHING or not (self.has_touches or self.read_only)
+        self.concurrency_safe = not (self.takes_turns or self.runs_alone or writes_anything)
         cache = options.get("cache", False)
         self.cache = CACHE_SECONDS if cache is True else float(cache)
         if self.cache and not self.read_only:
@@ -400,11 +418,7 @@ class Tool(Generic[P]):
         for base in _generic_bases(type(self)):
             model = get_args(base)[0]
             if isinstance(model, type):
-                if not hasattr(model, "model_json_schema"):
-                    raise DefinitionError(
-                        f"`{self.name}`: a {model.__name__} cannot be its parameters. Make it a pydantic model: "
-                        f"`class {model.__name__}(BaseModel)`."
-                    )
+                require_model(self.name, model)
                 return cast("Params[P]", ModelParams(cast("Any", model)))
         raise DefinitionError(
             f"`{self.name}` does not declare its parameters. Write `class {type(self).__name__}(Tool[ItsParams])`, "
@@ -530,6 +544,15 @@ def output_schema_of(tool: Tool[Any]) -> dict[str, Any] | None:
     except Exception:  # as above
         logger.debug("The results of tool %s go without a schema", tool.name, exc_info=True)
         return None
+
+
+def require_model(tool: str, model: type[Any]) -> None:
+    """Raise `DefinitionError` unless a class can be the parameters of a tool."""
+    if not hasattr(model, "model_json_schema"):
+        raise DefinitionError(
+            f"`{tool}`: a {model.__name__} cannot be its parameters. Make it a pydantic model: "
+            f"`class {model.__name__}(BaseModel)`."
+        )
 
 
 def _filled(tool: str, form: Any, params: Any) -> Any:
@@ -718,7 +741,7 @@ class Invocation:
     def summary(self) -> str:
         """One short line for the user: what is about to happen."""
         said = self.info.summary
-        return f"{self.tool.display_name} {self.signature}" if said is None else said
+        return f"{self.tool.name} {self.signature}" if said is None else said
 
     def __repr__(self) -> str:
         return f"Invocation({self.tool.name!r}, {self.params!r}, call_id={self.call_id!r})"

@@ -1,6 +1,6 @@
 """Each provider's form of definitions, calls and results, without any provider's SDK."""
 
-from ferrule.dialects.dialect import KNOWN, Dialect, ForeignDefinition, NameMap, dialect
+from ferrule.dialects.dialect import KNOWN, Dialect, ForeignDefinition, NameMap, dialect, read_call
 from ferrule.dialects.exporter import Exporter
 from ferrule.dialects.flatten import Exported, Loss
 from ferrule.dialects.payload import DialectError
@@ -15,4 +15,5 @@ __all__ = [
     "Loss",
     "NameMap",
     "dialect",
+    "read_call",
 ]

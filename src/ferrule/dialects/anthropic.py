@@ -40,9 +40,10 @@ _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 class Anthropic(Dialect):
-    """`{name, description, input_schema}`, `tool_use` and `tool_result` blocks."""
+    """`{name, description, input_schema, input_examples}`, `tool_use` and `tool_result` blocks."""
 
     name = "anthropic"
+    examples_field = "input_examples"
     abilities = Abilities(property_name=_PROPERTY_NAME)
     # https://docs.claude.com/en/docs/build-with-claude/structured-outputs#json-schema-limitations
     strictness = Strictness(

@@ -5,21 +5,22 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from ferrule.dialects.flatten import ROOT, Exported, Ledger, flatten_root
 from ferrule.dialects.inline import inline
-from ferrule.dialects.payload import DialectError
+from ferrule.dialects.payload import DialectError, an_object
 from ferrule.dialects.portable import Abilities, NotStrict, StrictRules, make_strict, reduce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from ferrule.core.call import RawCall
     from ferrule.core.result import Attachment, ToolResult
@@ -154,6 +155,8 @@ class Dialect(ABC):
     name: ClassVar[str]
     abilities: ClassVar[Abilities] = Abilities()
     strictness: ClassVar[Strictness | None] = None
+    examples_field: ClassVar[str | None] = None
+    """The field for examples of arguments, if it has one. Elsewhere the description ends with them."""
     carries: ClassVar[frozenset[str]]
     """The fields of a `ToolResult` that this form has a place for; the others stay here."""
 
@@ -164,9 +167,13 @@ class Dialect(ABC):
         ledger = Ledger(tool.name)
         wanted = tool.strict if strict is None else strict
         schema, is_strict, ledger = self._schema(tool.input_schema, wanted, ledger)
-        description = "\n\n".join(part for part in (tool.description.text, *ledger.notes) if part)
+        told = tool.description
+        text = told.text if self.examples_field is None else told.prose
+        description = "\n\n".join(part for part in (text, *ledger.notes) if part)
         shown = portable_name(tool.name) if name is None else name
         definition = self._write_definition(tool, shown, description, schema, is_strict, ledger)
+        if self.examples_field is not None and (examples := _fitting_examples(tool, ledger)):
+            definition[self.examples_field] = examples
         return Exported(definition, tuple(ledger.losses))
 
     def definition(self, tool: Tool[Any], name: str | None = None) -> dict[str, Any]:
@@ -232,6 +239,21 @@ class Dialect(ABC):
         return None
 
 
+def _fitting_examples(tool: Tool[Any], ledger: Ledger) -> list[dict[str, Any]]:
+    """The arguments of the examples that fit the schema: a provider would refuse every request over another one."""
+    from ferrule.core.params import to_text
+
+    fitting: list[dict[str, Any]] = []
+    for at, example in enumerate(tool.description.examples):
+        try:
+            tool.params.load(to_text(example.params))
+        except Exception as error:  # noqa: BLE001 - a validator of the author's can raise anything
+            ledger.lose(ROOT, "examples", f"example {at + 1} does not fit: {error}")
+        else:
+            fitting.append(dict(example.params))
+    return fitting
+
+
 # The dialects by name; each is imported when it is first asked for.
 
 
@@ -254,3 +276,29 @@ def dialect(name: str) -> Dialect:
         raise DialectError(f"There is no dialect {name!r}. Known dialects: {known}.")
     module, cls = _PLACES[name]
     return getattr(import_module(f"ferrule.dialects.{module}"), cls)()
+
+
+# One call, in whichever form it comes.
+
+
+def read_call(payload: Any) -> RawCall:
+    """One call in the form of any provider, told by its fields; raises `DialectError` if it is not one."""
+    item = an_object(dict(cast("Any", payload)) if isinstance(payload, Mapping) else payload, "call")
+    kind = item.get("type")
+    if kind == "tool_use":
+        form = "anthropic"
+    elif kind == "function_call":
+        form = "openai-responses"
+    elif "function" in item:
+        form = "openai"
+    elif item.keys() & {"functionCall", "function_call", "args"}:
+        form = "gemini"
+    elif item.keys() & {"arguments", "method"}:
+        form = "mcp"
+    else:
+        raise DialectError(
+            'call: not one call of a provider, such as {"type": "tool_use", "id": …, "name": …, "input": {…}}. For a '
+            "whole answer, use Exporter(provider).calls(answer)."
+        )
+    (call,) = dialect(form).calls([item])
+    return call

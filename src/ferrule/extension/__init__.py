@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ferrule.core.http_fetch import PACKED, Fetched, FetchError, fetch, is_local, read_body
     from ferrule.core.json_lines import LineReader, TooLong
     from ferrule.core.nearest import nearest
-    from ferrule.core.phrases import joined, phrase, said_by
+    from ferrule.core.phrases import advice, joined, phrase, said_by
+    from ferrule.core.result import note_lines, noted
     from ferrule.core.schema_params import SchemaParams, is_quick
     from ferrule.core.schemas import NOWHERE, pointed
     from ferrule.core.secrets import is_secret_name
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ferrule.workspace.names import amount, one_line
     from ferrule.workspace.paths import Paths, Place
     from ferrule.workspace.problems import PathError
+    from ferrule.workspace.session_history import SessionHistory
     from ferrule.workspace.snapshots.changes import NO_FILE, Delete, Move, Write
     from ferrule.workspace.texts.diff import diff_file
     from ferrule.workspace.texts.text import Edit, Text, apply_edits, decode, encode_new, lines_of, splice
@@ -41,13 +43,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_EDITABLE", "NOWHERE", "NO_FILE", "PACKED", "SECONDS_TO_CHANGE", "Cancellation", "Delete", "Edit",
-    "FetchError", "Fetched", "LineReader", "MissingExtraError", "MissingValueError", "Move", "OwnedFolder", "PathError",
-    "Paths", "Place", "SchemaParams", "Template", "Text", "TooLong", "Variables", "Write", "amount", "apply_edits",
-    "change_file", "confine_process", "controls_in", "cut", "cut_counted", "data_folder", "decode", "diff_file",
-    "digest", "encode_new", "fetch", "files_of", "flattened", "give_back_stdout", "hidden_in", "inline", "is_local",
-    "is_quick", "is_secret_name", "joined", "lines_of", "lock", "locked", "nearest", "one_line", "opens_file",
-    "origin_of", "phrase", "plan_change", "pointed", "read_body", "read_given", "read_json", "require_text", "said_by",
-    "splice", "take_place", "take_stdout", "touching", "visible", "without_hidden", "write_atomically", "write_json",
+    "FetchError", "Fetched", "LineReader", "MissingExtraError", "MissingValueError", "Move", "OwnedFolder",
+    "PathError", "Paths", "Place", "SchemaParams", "SessionHistory", "Template", "Text", "TooLong", "Variables",
+    "Write", "advice", "amount", "apply_edits", "change_file", "confine_process", "controls_in", "cut",
+    "cut_counted", "data_folder", "decode", "diff_file", "digest", "encode_new", "fetch", "files_of", "flattened",
+    "give_back_stdout", "hidden_in", "inline", "is_local", "is_quick", "is_secret_name", "joined", "lines_of",
+    "lock", "locked", "nearest", "note_lines", "noted", "one_line", "opens_file", "origin_of", "phrase",
+    "plan_change", "pointed", "read_body", "read_given", "read_json", "require_text", "said_by", "splice",
+    "take_place", "take_stdout", "touching", "visible", "without_hidden", "write_atomically", "write_json",
     "write_new",
 ]  # fmt: skip
 
@@ -60,7 +63,8 @@ __getattr__, __dir__ = lazy_names(
         "core.http_fetch": ("PACKED", "FetchError", "Fetched", "fetch", "is_local", "read_body"),
         "core.json_lines": ("LineReader", "TooLong"),
         "core.nearest": ("nearest",),
-        "core.phrases": ("joined", "phrase", "said_by"),
+        "core.phrases": ("advice", "joined", "phrase", "said_by"),
+        "core.result": ("note_lines", "noted"),
         "core.schema_params": ("SchemaParams", "is_quick"),
         "core.schemas": ("NOWHERE", "pointed"),
         "core.secrets": ("is_secret_name",),
@@ -77,6 +81,7 @@ __getattr__, __dir__ = lazy_names(
         "workspace.names": ("amount", "one_line"),
         "workspace.paths": ("Paths", "Place"),
         "workspace.problems": ("PathError",),
+        "workspace.session_history": ("SessionHistory",),
         "workspace.snapshots.changes": ("NO_FILE", "Delete", "Move", "Write"),
         "workspace.texts.diff": ("diff_file",),
         "workspace.texts.text": ("Edit", "Text", "apply_edits", "decode", "encode_new", "lines_of", "splice"),

@@ -12,9 +12,11 @@ from ferrule._lazy import lazy_names
 if TYPE_CHECKING:
     from ferrule.core.access import FOR_WRITING
     from ferrule.core.description import parse_docstring
+    from ferrule.core.languages import catalogue
     from ferrule.core.lint import lint_tool
     from ferrule.core.nearest import edits
     from ferrule.core.phrases import translated
+    from ferrule.core.plugin import run_step
     from ferrule.core.shown_text import plain_letters, shown_argument, without_twins
     from ferrule.core.signatures import signature_of
     from ferrule.core.tool import refuse_hidden
@@ -31,11 +33,11 @@ if TYPE_CHECKING:
     from ferrule.workspace.granted_folders import FolderDanger, dangers_of, require_grantable, shown_folders
 
 __all__ = [
-    "FOR_WRITING", "AgreedServer", "AllowedHosts", "Approvals", "Bounds", "CommandLine", "Definition", "FolderDanger",
-    "Profile", "ProgramWords", "Sandbox", "ServerBox", "ServerConfig", "awaits_call", "dangers_of", "edits",
-    "interrupt", "lint_tool", "list_tools", "open_box", "parse_docstring", "plain_letters", "read_listing",
-    "refuse_hidden", "require_grantable", "shown_argument", "shown_folders", "signature_of", "tool_name", "translated",
-    "without_twins", "wrong_text",
+    "FOR_WRITING", "AgreedServer", "AllowedHosts", "Approvals", "Bounds", "CommandLine", "Definition",
+    "FolderDanger", "Profile", "ProgramWords", "Sandbox", "ServerBox", "ServerConfig", "awaits_call", "catalogue",
+    "dangers_of", "edits", "interrupt", "lint_tool", "list_tools", "open_box", "parse_docstring", "plain_letters",
+    "read_listing", "refuse_hidden", "require_grantable", "run_step", "shown_argument", "shown_folders",
+    "signature_of", "tool_name", "translated", "without_twins", "wrong_text",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
@@ -43,9 +45,11 @@ __getattr__, __dir__ = lazy_names(
     {
         "core.access": ("FOR_WRITING",),
         "core.description": ("parse_docstring",),
+        "core.languages": ("catalogue",),
         "core.lint": ("lint_tool",),
         "core.nearest": ("edits",),
         "core.phrases": ("translated",),
+        "core.plugin": ("run_step",),
         "core.shown_text": ("plain_letters", "shown_argument", "without_twins"),
         "core.signatures": ("signature_of",),
         "core.tool": ("refuse_hidden",),

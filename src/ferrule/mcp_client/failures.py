@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import Phrase, glued, phrase, said_by
+from ferrule.core.phrases import Phrase, advice, glued, phrase, said_by
 from ferrule.core.secrets import redact_text
 from ferrule.core.shown_text import flattened, shown_argument
 from ferrule.mcp_client.bounds import NOT_READ, STDERR_KEPT
@@ -215,9 +215,16 @@ def cannot_be_used(server: str, failed: Failed, log: ServerLog, *, plugin: bool 
     )
     typed = shown_argument(server)
     more = (
-        phrase("{again} The user can see more with `ferrule doctor`.", again=again)
+        advice(
+            "{again} The user can see more with `ferrule doctor`.", "{again} `ferrule doctor` shows more.", again=again
+        )
         if plugin
-        else phrase("{again} The user can see more with `ferrule mcp test {server}`.", again=again, server=typed)
+        else advice(
+            "{again} The user can see more with `ferrule mcp test {server}`.",
+            "{again} `ferrule mcp test {server}` shows more.",
+            again=again,
+            server=typed,
+        )
     )
     return _error(server, message, more)
 
@@ -240,6 +247,12 @@ def changed_meanwhile(server: str, tool: str, *, gone: bool) -> ToolError:
     return _error(server, message, look, ErrorKind.PERMISSION)
 
 
+def was_closed(server: str) -> ToolError:
+    """For a call of a server that the program has closed for good."""
+    message = phrase("The MCP server `{server}` is closed. Nothing was run.", server=server)
+    return _error(server, message, phrase("Use another tool."), ErrorKind.NOT_FOUND)
+
+
 class EndedInCall(ToolError):  # noqa: N818 - reads as what it says
     """A server that went away while a call ran: nobody knows whether the call took effect."""
 
@@ -259,7 +272,10 @@ def ended_in_call(server: str, reason: str, log: ServerLog, *, garbage: str = ""
 def was_undone(server: str, undone: tuple[str, ...]) -> ToolError:
     """For a call after which things were found that no program of strangers may leave behind."""
     message = phrase("The MCP server `{server}` was ended. {what}", server=server, what=" ".join(dict.fromkeys(undone)))
-    look = phrase("Do without it, or ask the user to make this change; the next call starts the server again.")
+    look = advice(
+        "Do without it, or ask the user to make this change; the next call starts the server again.",
+        "Make this change yourself; the next call starts the server again.",
+    )
     return _error(server, message, look, ErrorKind.PERMISSION)
 
 
@@ -288,14 +304,18 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog) -> Too
             tool=tool,
             words=words,
         )
-        older = phrase('The user can enable that with `protocol = "2025-11-25"` for this server in their settings.')
+        older = advice(
+            'The user can enable that with `protocol = "2025-11-25"` for this server in their settings.',
+            'Enable that with `protocol = "2025-11-25"` for this server in your settings.',
+        )
         return _error(server, message, older, code=error.code)
     suggestion = phrase("Change the arguments to what the message asks for, or try another approach.")
     if _HTTP_REFUSED.match(words):
         suggestion = phrase("The arguments are not at fault. Try again later, or try another approach.")
     if error.code == _ADDRESS_FIRST:
-        suggestion = phrase(
-            "The arguments are not at fault. Tell the user what the server waits for, or try another approach."
+        suggestion = advice(
+            "The arguments are not at fault. Tell the user what the server waits for, or try another approach.",
+            "The arguments are not at fault: the server waits for what the message says.",
         )
     message = phrase("The MCP server `{server}` refused `{tool}`: {words}", server=server, tool=tool, words=words)
     return _error(server, message, suggestion, _KINDS.get(error.code, ErrorKind.EXECUTION), code=error.code)

@@ -51,6 +51,7 @@ class Joined:
     """Whether its tools are known."""
     made: RemoteServer | None = None
     """The server once somebody asked for it."""
+    closed: bool = False
 
     @property
     def server(self) -> RemoteServer:
@@ -60,6 +61,10 @@ class Joined:
 
     async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         """Run a call of one of its tools."""
+        if self.closed:
+            from ferrule.mcp_client.failures import was_closed
+
+            raise was_closed(self.source.name)
         return await self.server.call(tool, arguments, context)
 
 
@@ -143,7 +148,14 @@ class Servers:
             await self.start([name for name in self.joined if server_slug(name) == parts[0]])
 
     async def close(self) -> None:
-        """End every server, all at once."""
+        """End every server, and remove its tools from the registry. Who has kept one can't start its server again."""
+        for one in self.joined.values():
+            one.closed = True
+            self._remove(one)
+        await self.stop()
+
+    async def stop(self) -> None:
+        """End every server, all at once. The next call of one of its tools starts it again."""
         import asyncio
 
         running = [one.made for one in self.joined.values() if one.made is not None]
@@ -161,8 +173,7 @@ class Servers:
             elif name in wanted and wanted[name].agreement == one.source.agreement:
                 del wanted[name]
             else:
-                for tool in one.tools.values():
-                    self._registry.unregister(tool.name)
+                self._remove(one)
                 del self.joined[name]
                 ended += [one.made] if one.made is not None else []
         for one in wanted.values():
@@ -174,6 +185,11 @@ class Servers:
         self._store.forget(config)
         self.approvals.forget(config.identity)
 
+    def _remove(self, one: Joined) -> None:
+        for tool in one.tools.values():
+            self._registry.unregister(tool)
+        one.tools.clear()
+
     async def _start(self, server: RemoteServer) -> None:
         from ferrule.mcp_client.failures import Failed
 
@@ -181,7 +197,7 @@ class Servers:
             await server.start()
 
     def _hear(self, name: str, listing: ToolListing) -> None:
-        if name not in self.joined:
+        if name not in self.joined or self.joined[name].closed:
             return  # it is about to end
         self._join(name, listing)
         if isinstance(source := self.joined[name].source, AgreedServer):
@@ -211,7 +227,7 @@ class Servers:
                 del offered[other]
                 one.problems.append(f"the tool `{other[:100]}` is left out: it is not as it was agreed to")
         for gone in [tool for tool in one.tools if tool not in offered]:
-            self._registry.unregister(one.tools.pop(gone).name)
+            self._registry.unregister(one.tools.pop(gone))
         for own_name, definition in offered.items():
             known = one.tools.get(own_name)
             if known is not None and known.definition.digest == definition.digest:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.core.shown_text import cut, shown_argument
 from ferrule.mcp_client.remote_tool import RemoteTool
 from ferrule.mcp_client.server_config import without_secrets
@@ -63,7 +63,11 @@ class Approvals:
         if not isinstance(tool, RemoteTool):
             return ""
         typed = shown_argument(tool.server_name)
-        return phrase("The user can look at it and accept it as it is now: `ferrule mcp trust {server}`.", server=typed)
+        return advice(
+            "The user can look at it and accept it as it is now: `ferrule mcp trust {server}`.",
+            "Look at it and accept it as it is now: `ferrule mcp trust {server}`.",
+            server=typed,
+        )
 
     def dispel(self, tool: Tool[Any]) -> None:
         """The user has allowed the tool as it is now."""

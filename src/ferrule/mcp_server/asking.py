@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.call import RawCall
     from ferrule.core.result import ToolResult
+    from ferrule.mcp_server.shown_tools import OutputCheck
     from ferrule.pipeline.confirm import Question
 
 
@@ -59,7 +60,7 @@ class RunningCall:
         self.call = call
         self.questions: dict[str, OpenQuestion] = {}
         self.attended_by: ServerRequestContext[Any, Any] | None = None
-        self.fits: Callable[[Any], str | None] | None = None
+        self.fits: OutputCheck | None = None
         """What its structured content must fit, if its tool promised any."""
         self.taken_back = False
         """Whether the client wants it no longer, and not just this server."""
@@ -345,7 +346,10 @@ async def ask_through_client(question: Question) -> Answer:
         raise refusal(question, "the question was closed without an answer")
     if said.action == "decline":
         raise declined(question)
-    return understood(said, question.rule)
+    answer = understood(said, question.rule)
+    if answer is None:
+        raise refusal(question, "the client's form came back without a valid `answer`")
+    return answer
 
 
 async def ask_in_form(peer: Peer, question: ShownQuestion, message: str) -> Elicited:
@@ -411,8 +415,8 @@ def form_of(question: ShownQuestion, revision: str) -> dict[str, Any]:
     return {"type": "object", "properties": {"answer": answer, "reason": reason}, "required": ["answer"]}
 
 
-def understood(said: Elicited, rule: str) -> Answer:
-    """What the form says. Only what was offered is a yes; anything else is no leave."""
+def understood(said: Elicited, rule: str) -> Answer | None:
+    """What the form says; None for a form whose answer is none of those that were offered."""
     if said.action != "accept":
         return Answer(Choice.NO)
     word = said.content.get("answer")
@@ -420,6 +424,8 @@ def understood(said: Elicited, rule: str) -> Answer:
         return Answer(Choice.ONCE)
     if word == "always" and rule:
         return Answer(Choice.ALWAYS)
+    if word != "no":
+        return None
     reason = said.content.get("reason")
     return Answer(Choice.NO, reason.strip()[:_MOST_REASON] if isinstance(reason, str) else "")
 
@@ -442,7 +448,7 @@ def _stopped(question: Question, why: str, helps: str) -> StoppedError:
 
 
 def _what_allows(question: Question) -> str:
-    rules = question.rules or ((question.rule,) if question.rule else ())
+    rules = question.exact or question.rules or ((question.rule,) if question.rule else ())
     if not rules:
         return "No rule can pre-approve this. Try another approach, or ask the user to run it themselves."
     flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from ferrule.core.plugin import Plugin
     from ferrule.mcp_server.opening import Lines, Opened
-    from ferrule.plugins.plugin import Plugin
-
-_SECONDS_TO_CLEAN_UP = 3.0
 
 
 def main(entry: str, name: str, version: str) -> None:
@@ -41,17 +39,14 @@ async def _serve(plugin: Plugin, reading: int, writing: int) -> None:
 
     @asynccontextmanager
     async def running() -> AsyncGenerator[None]:
-        from ferrule.pipeline.tool_loops import tool_loops
+        from ferrule.pipeline.additions import end_plugins, start_plugin
 
-        if plugin.initialise is not None:
-            await tool_loops.run(plugin.initialise)
+        await start_plugin(plugin, own_loop=True)
         try:
             yield
         finally:
             await runtime.session.close()
-            if plugin.clean_up is not None:
-                async with asyncio.timeout(_SECONDS_TO_CLEAN_UP):
-                    await tool_loops.run(plugin.clean_up)
+            await end_plugins([plugin], own_loop=True)
 
     async def serve(lines: Lines, opened: Opened) -> None:
         from ferrule.mcp_server.server import McpServer

@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from mcp.server.models import InitializationOptions
     from mcp.server.subscriptions import SubscriptionBus
 
-    from ferrule.core.events import CallEvent, RegistryEvent
+    from ferrule.core.events import CallEvent
     from ferrule.mcp_server.sessions import ClientSession, RunningCall
     from ferrule.pipeline.run import Runtime
+    from ferrule.registry.registry import RegistryEvent
 
 
 # Arguments that an agent writes into every tool's schema for itself, and then sends along with the call.

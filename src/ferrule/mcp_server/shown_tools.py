@@ -22,8 +22,6 @@ from ferrule.dialects.mcp import MCP, output_object, own_words
 from ferrule.dialects.payload import out_of_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
     from ferrule.dialects.flatten import Ledger
@@ -51,9 +49,7 @@ def shown_output(tool: Tool[Any]) -> dict[str, Any] | None:
     return output_object(schema)
 
 
-def call_result(
-    result: ToolResult, fits: Callable[[Any], str | None] | None, most: int = RESULT_CHARS
-) -> dict[str, Any]:
+def call_result(result: ToolResult, fits: OutputCheck | None, most: int = RESULT_CHARS) -> dict[str, Any]:
     """The result in the protocol's form. `fits` says what is wrong with structured content, for tools that show any."""
     if result.success and result.attachments:  # of a server behind this one: what is attached goes out as what it is
         result = replace(result, llm_content=own_words(result.llm_content, result.attachments))
@@ -73,8 +69,8 @@ def call_result(
         room = min(room, len(result.llm_content))
     too_long, left_out = long and _length(structured) > room, dict[str, int]()
     _shorten(answer["content"], room if is_json else most)
-    if too_long and (not is_json or _can_say(structured)):
-        structured, left_out = _fitted(structured, room)
+    if too_long and (not is_json or fits.has_notes):
+        structured, left_out = _fitted(structured, room, says=fits.has_notes)
         if is_json:
             answer["content"][0]["text"] = _json(structured)
         too_long = _length(structured) > room
@@ -107,19 +103,17 @@ def _is_json_of(data: Any, text: str) -> bool:
         return False
 
 
-def _can_say(structured: Any) -> bool:
-    """Whether structured content has a place to say what is left out of it."""
-    return isinstance(structured, dict) and isinstance(cast("dict[str, Any]", structured).get("notes"), list)
-
-
-def _fitted(structured: Any, room: int) -> tuple[Any, dict[str, int]]:
-    """The same as JSON of at most so many characters if it can be had, and how many items its lists lost."""
+def _fitted(structured: Any, room: int, *, says: bool) -> tuple[Any, dict[str, int]]:
+    """The same as JSON of at most so many characters if it can be had, and how many items its lists lost. It `says` so
+    where its schema has a place for that.
+    """
     limit = min(room // 2, RESULT_CHARS)
     while True:
         left_out: dict[str, int] = {}
         shorter = _cut(structured, limit, "", left_out)
-        if _can_say(shorter):
-            shorter["notes"] += [f"`{name}` is cut short here: {count:,} more." for name, count in left_out.items()]
+        if says and left_out:
+            cuts = [f"`{name}` is cut short here: {count:,} more." for name, count in left_out.items()]
+            shorter = {**shorter, "notes": [*shorter.get("notes", ()), *cuts]}
         if _length(shorter) <= room or limit <= _SHORTEST:
             return shorter, left_out
         limit //= 2
@@ -166,25 +160,31 @@ def _shorten(content: list[dict[str, Any]], most: int) -> None:
         most = max(0, most - len(words["text"]))
 
 
-def output_check(schema: dict[str, Any]) -> Callable[[Any], str | None] | None:
-    """What tells whether structured content fits a schema, compiled once for a tool; None for one that is no schema.
+class OutputCheck:
+    """Says what is wrong with structured content; nothing where it fits the tool's schema. Compiled once for a tool."""
+
+    def __init__(self, validator: Any, schema: dict[str, Any]) -> None:
+        self._validator = validator
+        self.has_notes = "notes" in schema.get("properties", ())
+        """Whether there is a place to say what is left out."""
+
+    def __call__(self, structured: Any) -> str | None:
+        if structured is None:
+            return "there is no structured content"
+        error = next(iter(self._validator.iter_errors(structured)), None)
+        if error is None:
+            return None
+        where = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in error.instance_path)
+        return f"`{where.lstrip('.') or 'result'}`: {error.message[:300]}"
+
+
+def output_check(schema: dict[str, Any]) -> OutputCheck | None:
+    """The check for a schema; None for one that is no schema.
 
     It may be a stranger's: nothing that it refers to is fetched, and thousands of them must not take long.
     """
     validator = quick_validator("result", schema, _PATTERN_STATES)
-    if validator is None:
-        return None
-
-    def fits(structured: Any) -> str | None:
-        if structured is None:
-            return "there is no structured content"
-        error = next(iter(validator.iter_errors(structured)), None)
-        if error is None:
-            return None
-        where = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in cast("Any", error.instance_path))
-        return f"`{where.lstrip('.') or 'result'}`: {error.message[:300]}"
-
-    return fits
+    return OutputCheck(validator, schema) if validator is not None else None
 
 
 # Every tool as the protocol's definition: in one order, in pages, within what every agent's model provider takes.
@@ -243,7 +243,7 @@ class Shown:
         """The definition without an output schema."""
 
     @cached_property
-    def _output(self) -> tuple[dict[str, Any], Callable[[Any], str | None]] | None:
+    def _output(self) -> tuple[dict[str, Any], OutputCheck] | None:
         schema = shown_output(self.tool)
         fits = output_check(schema) if schema is not None else None
         return None if schema is None or fits is None else (schema, fits)
@@ -253,7 +253,7 @@ class Shown:
         return {**self.source, "outputSchema": self._output[0]} if self._output is not None else self.source
 
     @property
-    def fits(self) -> Callable[[Any], str | None] | None:
+    def fits(self) -> OutputCheck | None:
         """What is wrong with structured content; None where it has no output schema."""
         return self._output[1] if self._output is not None else None
 

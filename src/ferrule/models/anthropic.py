@@ -43,7 +43,7 @@ class AnthropicForm(WireForm):
     """`POST v1/messages`."""
 
     dialect = "anthropic"
-    optional_fields = frozenset({"temperature", "thinking"})
+    optional_fields = frozenset({"temperature", "thinking", "input_examples"})
     models_path = "v1/models?limit=1000"
 
     def path(self, model: str) -> str:

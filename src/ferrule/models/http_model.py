@@ -387,11 +387,9 @@ class HttpModel:
                 raise await self._with_nearest(error) from None
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        body = {
-            key: value
-            for key, value in self._form.body(request, self._model).items()
-            if key not in self._refused_fields
-        }
+        body = self._accepted(self._form.body(request, self._model))
+        if "tools" in body:
+            body["tools"] = [self._accepted(tool) for tool in body["tools"]]
         reader = self._form.reader(self._faults, self._model)
         exchange = self._transport.exchange(self._faults)
         frames = exchange.frames(self._form.path(self._model), self._form.headers(self._endpoint), body)
@@ -434,6 +432,9 @@ class HttpModel:
             why = phrase("Tried {count} times.", count=attempt) if attempt > 1 else ""
         message = joined(" ", [error.message, why])
         return ModelError(error.fault, message, suggestion=error.suggestion, status=error.status)
+
+    def _accepted(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in fields.items() if key not in self._refused_fields}
 
     def _can_do_without(self, error: ModelError) -> bool:
         """Whether the server refused a field that is not essential; it is left out from now on."""

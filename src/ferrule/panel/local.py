@@ -20,11 +20,12 @@ from starlette.responses import Response, StreamingResponse
 from ferrule.app.listening import listen, serve_app, url_of
 from ferrule.core.errors import MissingExtraError, ToolError
 from ferrule.core.http_fetch import is_local
+from ferrule.core.languages import catalogue
 from ferrule.core.phrases import said_by, translated
 from ferrule.panel import calls, plugins, records
 from ferrule.panel.app import SESSION_SECONDS, Panel, PanelPage, back_to, keep
 from ferrule.plugins import plugin_documents
-from ferrule.plugins.plugin_documents import ActionProblem, perform, problem_in, words_in
+from ferrule.plugins.plugin_documents import ActionProblem, perform, problem_in
 from ferrule.records.database import AuditError
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import OWN_KINDS
@@ -68,7 +69,7 @@ class LocalRecords:
         try:
             response = await self._respond(scope, receive)
         except AuditError as error:  # the file was moved, or damaged, while it was looked at
-            response = _problem(503, "store", translated(said_by(error), words_in(_language(scope))))
+            response = _problem(503, "store", translated(said_by(error), catalogue(_language(scope))))
         await response(scope, receive, send)
 
     async def _respond(self, scope: Scope, receive: Receive) -> Response:

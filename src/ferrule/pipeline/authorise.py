@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ferrule.core.access import Mode
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.phrases import advice, joined, phrase
 from ferrule.core.tool import Kind, Tool
 from ferrule.pipeline.cleaning import clean_text, stopped_by
 from ferrule.pipeline.stages import Decision, Verdict
@@ -80,7 +80,7 @@ class DefaultPolicy:
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool
-        if not (tool.dangerous or tool.requires_permission):
+        if not (tool.dangerous or tool.asks_anyway):
             if tool.read_only and not tool.has_touches:
                 return READ_ONLY  # the quick way for most calls
             if not (tool.kind_given or self._served):
@@ -97,7 +97,7 @@ def by_kind(invocation: Invocation, mode: Mode, *, writes: bool | None = None) -
     tool = invocation.tool
     if tool.dangerous:
         return _ASK_DANGEROUS
-    if tool.requires_permission:
+    if tool.asks_anyway:
         return _ASK_PERMISSION
     if tool.read_only:
         if writes is None:
@@ -182,15 +182,22 @@ def denied(tool: Tool[Any], decision: Decision) -> StoppedError:
         phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
         WHAT_CONFINES
         if decision.reason == UNCONFINED
-        else phrase("Do not try the same call again; try another approach, or ask the user."),
+        else advice(
+            "Do not try the same call again; try another approach, or ask the user.",
+            "`ferrule explain` says what would allow it.",
+        ),
     )
 
 
 UNCONFINED = phrase("no sandbox works on this machine")
-_NOTHING_CONFINES = phrase("Nothing would confine the command: it could read, change and send whatever the user can.")
-WHAT_CONFINES = phrase(
+_NOTHING_CONFINES = advice(
+    "Nothing would confine the command: it could read, change and send whatever the user can.",
+    "Nothing would confine the command: it could read, change and send whatever you can.",
+)
+WHAT_CONFINES = advice(
     "Ask the user to run `ferrule doctor`, which says what the sandbox needs. Without one, a command runs only once "
-    "the user has approved it."
+    "the user has approved it.",
+    "`ferrule doctor` says what the sandbox needs. Without one, a command runs only once you have approved it.",
 )
 
 

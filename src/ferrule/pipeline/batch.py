@@ -10,6 +10,7 @@ import asyncio
 import heapq
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from posixpath import normpath
@@ -27,7 +28,7 @@ from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.validate import lookup, read_values, validate, validate_around
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Coroutine, Iterable, Sequence
 
     from pydantic import BaseModel
 
@@ -297,6 +298,7 @@ class CallRunner(Protocol):
 
     tools: ToolSource
     limits: Limits
+    repair: bool
     hooks: Hooks
 
     def build(self, call: RawCall) -> Invocation: ...
@@ -309,27 +311,39 @@ class CallRunner(Protocol):
 
 async def run_batch(
     runtime: CallRunner,
-    calls: Sequence[RawCall],
+    calls: Sequence[RawCall | Mapping[str, Any]],
     session: Session,
     parent: ToolContext | None,
     given: Mapping[str, Any],
     concurrency: int | None,
 ) -> list[ToolResult]:
     """Plan every call, then run them as their touches and references allow."""
-    if isinstance(calls, (RawCall, str)):
+    if isinstance(calls, (RawCall, str, Mapping)):
         raise TypeError("Calls come in a list, even a single one: write [RawCall(…)].")
-    calls = list(calls)  # an iterator can be read only once
-    for call in calls:
-        if not isinstance(call, RawCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            raise TypeError(f"A batch takes calls, not {call!r}. Write RawCall(name, arguments).")
+    listed = as_calls("batch", calls)
     # A generated id must not equal a given one, or a reference could mean the wrong call.
-    own_ids = {call.id for call in calls if call.has_own_id}
-    for call in calls:
+    own_ids = {call.id for call in listed if call.has_own_id}
+    for call in listed:
         while not call.has_own_id and call.id in own_ids:
             call.id = new_call_id()
     batch = _Batch(runtime, session, parent, given, max(1, concurrency or runtime.limits.concurrency))
-    batch.plan(calls)
+    batch.plan(listed)
     return await batch.run()
+
+
+def as_calls(what: str, given: Iterable[RawCall | Mapping[str, Any]]) -> list[RawCall]:
+    """Calls as they are, and those in a provider's form read; raises `TypeError` for anything else."""
+    calls: list[RawCall] = []
+    for call in given:
+        if isinstance(call, RawCall):
+            calls.append(call)
+        elif isinstance(call, Mapping) or hasattr(call, "model_dump"):  # pyright: ignore[reportUnnecessaryIsInstance]
+            from ferrule.dialects.dialect import read_call
+
+            calls.append(read_call(call))
+        else:
+            raise TypeError(f"A {what} takes calls, not {call!r}. Write RawCall(name, arguments).")
+    return calls
 
 
 def _may_refer(call: RawCall) -> bool:
@@ -420,7 +434,7 @@ class _Batch:
         call, runtime = plan.call, self._runtime
         tool = plan.tool = lookup(runtime.tools, call)
         if _may_refer(call):
-            arguments = read_values(tool, call, runtime.limits, plan.repairs)
+            arguments = read_values(tool, call, runtime.limits, plan.repairs, repairs=runtime.repair)
             if references := find_references(arguments, self._known):
                 for reference in references:
                     at = self._by_id.get(reference.source)
@@ -428,13 +442,15 @@ class _Batch:
                     if source is not None:
                         check_against_output(reference, source)
                 places = [reference.place for reference in references]
-                plan.arguments = validate_around(tool, arguments, places, runtime.limits, plan.repairs)
+                plan.arguments = validate_around(
+                    tool, arguments, places, runtime.limits, plan.repairs, repairs=runtime.repair
+                )
                 # What it touches is not known without its arguments, so it may be anything that its kind allows.
                 only_reads = tool.read_only and tool.concurrency_safe
                 plan.touches = READS_ANYTHING if only_reads else WRITES_ANYTHING
                 plan.references = references
                 return call
-        invocation = validate(tool, call, runtime.limits)
+        invocation = validate(tool, call, runtime.limits, repairs=runtime.repair)
         invocation.session = self._session
         try:
             if invocation.runs_alone:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ferrule.core.call import Approval
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError, out_of_resources
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.phrases import advice, joined, phrase
 from ferrule.core.shown_text import disguises
 from ferrule.core.turns import Turns
 from ferrule.pipeline.authorise import WHAT_CONFINES, JudgesEffects, authorise, lacks_sandbox
@@ -35,7 +35,7 @@ logger = logging.getLogger("ferrule.pipeline")
 
 _MANY = 500
 """Changed files from which on a policy decides about them in a thread."""
-_DENIED = phrase("Do not try the same call again; try another approach, or ask the user.")
+_DENIED = advice("Do not try the same call again; try another approach, or ask the user.")
 
 
 class Choice(StrEnum):
@@ -65,6 +65,8 @@ class Offer:
     """The rules as a settings file takes them; none if it is for the session only."""
     instead: str = ""
     """What the user can do if no rule would be enough; a whole sentence."""
+    exact: tuple[str, ...] = ()
+    """The rules for this very call and as little else as rules can say; what a refusal suggests."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,6 +88,8 @@ class Question:
     """What the call did when it was tried, and what it was kept from. A yes keeps the changes."""
     preview: str = ""
     """What a yes would change, as a diff or a sentence; empty if that is not known."""
+    exact: tuple[str, ...] = ()
+    """The rules for this very call and as little else as rules can say."""
 
     @property
     def summary(self) -> str:
@@ -159,9 +163,14 @@ async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
     record.answer = answer.choice.value
     if answer.choice is Choice.NO:
         name, reason = call.invocation.tool.name, answer.reason
-        said = phrase("`{name}` was not run: the user denied it.", name=name)
+        said = advice("`{name}` was not run: the user denied it.", "`{name}` was not run: you denied it.", name=name)
         if reason:
-            said = phrase("`{name}` was not run: the user denied it. They said: {reason}", name=name, reason=reason)
+            said = advice(
+                "`{name}` was not run: the user denied it. They said: {reason}",
+                "`{name}` was not run: you denied it: {reason}",
+                name=name,
+                reason=reason,
+            )
         raise StoppedError(Stage.CONFIRM, ErrorKind.PERMISSION, said, _DENIED)
 
 
@@ -181,11 +190,15 @@ async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
             invocation.tool.params.dump(invocation.params),
             invocation.described_now(),
         ):
-            said = phrase(
+            said = advice(
                 "`{tool}` was not run: what it would do has changed since the user was shown it.",
+                "`{tool}` was not run: what it would do has changed since you were shown it.",
                 tool=invocation.tool.name,
             )
-            what_helps = phrase("Make the call again, so that the user sees what it would do now.")
+            what_helps = advice(
+                "Make the call again, so that the user sees what it would do now.",
+                "Make the call again to see what it would do now.",
+            )
             raise StoppedError(Stage.CONFIRM, ErrorKind.PERMISSION, said, what_helps)
         if answer.choice is Choice.ALWAYS:
             if offer is None:
@@ -220,9 +233,9 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
     record.answer = answer.choice.value
     if answer.choice is not Choice.NO:
         return Approval(True, answer.choice.value)
-    no = phrase("the user denied it")
+    no = advice("the user denied it", "you denied it")
     if answer.reason:
-        no = phrase("the user denied it. They said: {reason}", reason=answer.reason)
+        no = advice("the user denied it. They said: {reason}", "you denied it: {reason}", reason=answer.reason)
     return Approval(False, no, _DENIED)
 
 
@@ -286,7 +299,9 @@ def _offer(invocation: Invocation, policy: Policy, session: Session) -> Offer | 
 def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -> Question:
     offer = offer or Offer("")
     warning = warning_of(invocation, decision)
-    return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules)
+    return Question(
+        invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules, exact=offer.exact
+    )
 
 
 def warning_of(invocation: Invocation, decision: Decision) -> str | None:
@@ -309,10 +324,12 @@ def _what_helps(invocation: Invocation, offer: Offer | None, policy: Policy) -> 
     if offer is not None and offer.instead:
         return offer.instead
     if offer is not None and offer.rule:
-        return phrase(
+        return advice(
             "The user can allow it: `--allow '{rule}'` on the command line, or that rule in their settings.",
-            rule=offer.rule.replace("'", r"'\''"),  # for a shell
+            "Allow it with `--allow '{rule}'`, or with that rule in your settings.",
+            rule="' --allow '".join(rule.replace("'", "'\\''") for rule in offer.exact or offer.rules or (offer.rule,)),
         )
-    return phrase(
-        "No rule can pre-approve this. Try another approach, or ask the user to run it where they can answer."
+    return advice(
+        "No rule can pre-approve this. Try another approach, or ask the user to run it where they can answer.",
+        "No rule can pre-approve this. Run it at a terminal, where you can answer, or with `--yes`.",
     )

@@ -13,6 +13,7 @@ from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
+from ferrule.core.languages import in_language
 from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.problems import InvalidParamsError
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult, words_for_attached
@@ -153,13 +154,14 @@ def _bounded(
     return ToolResult(invocation.call_id, tool.name, True, text, display, value, None, metadata, attachments)
 
 
-def format_stopped(call_id: str, tool: str, stopped: StoppedError) -> ToolResult:
-    """The result of a call that ended early."""
+def format_stopped(call_id: str, tool: str, stopped: StoppedError, language: str = "en") -> ToolResult:
+    """The result of a call that ended early. Its line for the user is in their language."""
     message = _words(stopped.message)
     suggestion = _words(stopped.suggestion) if stopped.suggestion else None
     error = ErrorInfo(stopped.kind, message, stopped.details, suggestion)
     metadata = {"stage": str(stopped.stage)}
-    return ToolResult(call_id, tool, False, error.words, _first_line(message), None, error, metadata, [])
+    display = _first_line(in_language(stopped.display or message, language))
+    return ToolResult(call_id, tool, False, error.words, display, None, error, metadata, [])
 
 
 def _words(text: str) -> str:

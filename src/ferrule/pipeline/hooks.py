@@ -17,18 +17,16 @@ from ferrule.core.call import RawCall
 from ferrule.core.context import refuse_single
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.nearest import is_named
-from ferrule.core.phrases import glued, phrase, said_by
+from ferrule.core.phrases import advice, glued, phrase, said_by
 from ferrule.core.shown_text import cut_counted, visible
 from ferrule.pipeline.cleaning import ends_from_outside
-from ferrule.pipeline.validate import validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ferrule.core.call import Limits
     from ferrule.core.context import Session
     from ferrule.core.result import ToolResult
-    from ferrule.core.tool import Invocation
+    from ferrule.core.tool import Invocation, Tool
     from ferrule.pipeline.stages import Call
 
 logger = logging.getLogger("ferrule.calls")
@@ -88,8 +86,8 @@ class Hooks:
         """Whether a hook may change the input of this tool's calls, so that nothing can be planned by it."""
         return any(hook.is_for(tool) for hook in self._before)
 
-    async def before(self, call: Call, limits: Limits) -> list[str]:
-        """Run the hooks before a call, which may replace its input. Returns text for the model."""
+    async def before(self, call: Call, read: Callable[[Tool[Any], RawCall], Invocation]) -> list[str]:
+        """Run the hooks before a call, which may replace its input, and `read` that. Returns text for the model."""
         words: list[str] = []
         for hook in self._before:
             invocation = call.invocation
@@ -104,14 +102,16 @@ class Hooks:
                     hook=hook.name,
                     why=said.deny.strip().rstrip(".") or _NO_REASON,
                 )
-                what_helps = phrase("Do not try the same call again; try another approach, or ask the user.")
+                what_helps = advice(
+                    "Do not try the same call again; try another approach, or ask the user.", "Your hook decides this."
+                )
                 raise StoppedError(Stage.AUTHORISE, ErrorKind.PERMISSION, message, what_helps)
             words += _bounded(said.context)
             if said.arguments is not None:
                 tool = invocation.tool
                 raw = RawCall(tool.name, dict(said.arguments), id=invocation.call_id, version=tool.version)
                 try:
-                    call.invocation = validate(tool, raw, limits)
+                    call.invocation = read(tool, raw)
                 except StoppedError as stopped:
                     why = phrase("changed the input to one that is not valid: {why}", why=stopped.message)
                     raise _broken(invocation, hook, why) from None
@@ -178,7 +178,10 @@ def _held_back(invocation: Invocation, hook: Hook, why: str) -> StoppedError:
             hook=hook.name,
             why=why,
         ),
-        phrase("Do not run it again to see the result; go on without it, or ask the user."),
+        advice(
+            "Do not run it again to see the result; go on without it, or ask the user.",
+            "It has already run. Look at the hook before you run it again.",
+        ),
     )
 
 
@@ -192,5 +195,8 @@ def _broken(invocation: Invocation, hook: Hook, what: str) -> StoppedError:
             hook=hook.name,
             what=what,
         ),
-        phrase("The user must fix or remove the hook; another call will not help."),
+        advice(
+            "The user must fix or remove the hook; another call will not help.",
+            "Fix or remove the hook; another call will not help.",
+        ),
     )

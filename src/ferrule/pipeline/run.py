@@ -20,10 +20,12 @@ from ferrule.core.call import DEFAULT_LIMITS, Limits, RawCall
 from ferrule.core.context import Session, ToolContext, innermost, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, out_of_resources
 from ferrule.core.events import Done, Pending
+from ferrule.core.languages import in_language, require_language
 from ferrule.core.loops import sync_caller
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
 from ferrule.core.turns import Turns
+from ferrule.pipeline.additions import Additions
 from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise, undescribed
 from ferrule.pipeline.cleaning import clean_exception, ends_from_outside, stopped_by
 from ferrule.pipeline.confirm import Asker, Asking, Choice, confirm, confirm_effects
@@ -43,11 +45,13 @@ from ferrule.pipeline.validate import lookup, validate
 from ferrule.registry.registry import Registry, ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+    from pathlib import Path
 
     from ferrule.core.call import Approval, Effects
     from ferrule.core.context import CallPort
     from ferrule.core.events import CallEvent
+    from ferrule.core.plugin import Plugin
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.execute import RemoteRunner
@@ -65,10 +69,13 @@ class Runtime:
     `tools` is a registry, a view of one, or simply tools. Without a policy, tools that are declared to write or execute
     ask first, and the others run. Without `ask`, calls that would ask are refused.
 
-    `async with` starts the `mcp_servers`, written as in a `.mcp.json`, and at the end closes them and everything that
-    the calls of its session left running. A runtime without servers, shells and the like doesn't need it. With
+    `async with` starts the `plugins` (`Plugin`s, or what `load_plugin` takes) and the `mcp_servers`, written as in a
+    `.mcp.json`. At the end it removes their tools, and closes them and everything that the calls of its session left
+    running. A runtime without plugins, servers, shells and the like doesn't need it. With
     `own_loop`, async tools run on an event loop in another thread, so that one that blocks its loop can be abandoned at
-    its time limit. `remote` runs the tools of its pools on other machines.
+    its time limit. `remote` runs the tools of its pools on other machines. With `repair=False`, arguments that do
+    not fit are refused also where only one thing can be meant, such as `5` for `"5"`. `language` is the user's, in
+    which results have their `display_content`: `"en"` or `"zh"`.
     """
 
     def __init__(
@@ -83,9 +90,12 @@ class Runtime:
         session: Session | None = None,
         cache: ResultCache | None = None,
         hooks: Iterable[Hook] = (),
+        repair: bool = True,
+        plugins: Iterable[Plugin | Mapping[str, Any] | str | Path] = (),
         mcp_servers: Mapping[str, Any] | None = None,
         own_loop: bool = False,
         remote: RemoteRunner | None = None,
+        language: str | None = None,
     ) -> None:
         self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
         if policy is not None and not hasattr(policy, "decide"):
@@ -99,8 +109,11 @@ class Runtime:
             check_tools(self.tools)
         self._restrictions: Any = getattr(self.policy, "restrictions", None)
         self.limits = limits
+        self.repair = repair
         self.session = session if session is not None else _session_for(self.tools)
         self._restrict(self.session)
+        if language is not None:
+            self.session.language = require_language(language)
         self.cache = cache if cache is not None else ResultCache()
         self._recording = Recording(recorders)
         self._tracer = tracer
@@ -112,25 +125,19 @@ class Runtime:
         self._port: CallPort | None = None
         self._approve: Callable[[Call, Effects], Coroutine[Any, Any, Approval]] | None = None
         self.hooks = Hooks(hooks)
-        self._mcp_servers = dict(mcp_servers or {})
-        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._additions = Additions(plugins, mcp_servers, own_loop=own_loop)
 
     async def __aenter__(self) -> Runtime:
-        """Start the MCP servers, and add their tools."""
-        if self._mcp_servers:
-            from ferrule.mcp_client.servers import open_into
-
-            opened = await open_into(self.tools, self._mcp_servers, folders=self.session.folders, policy=self.policy)
-            self._closers.append(opened.close)
+        """Start the plugins and the MCP servers, and add their tools."""
+        await self._additions.open(self.tools, folders=self.session.folders, policy=self.policy)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End the servers, and everything that calls in the runtime's own session left running."""
+        """End the plugins and servers, and everything that calls in the runtime's own session left running."""
         try:
             await self.session.close()
         finally:
-            while self._closers:
-                await self._closers.pop()()
+            await self._additions.close()
 
     def with_tools(
         self, tools: ToolSource, *, ask: Asker | None = None, listener: Callable[[CallEvent], None] | None = None
@@ -182,6 +189,7 @@ class Runtime:
             tracer=self._tracer,
             limits=limits or self.limits,
             session=session,
+            repair=self.repair,
             own_loop=self._executor.own_loop,
             remote=self._executor.remote,
         )
@@ -192,7 +200,7 @@ class Runtime:
 
     def run(
         self,
-        call: RawCall | Tool[Any] | str,
+        call: RawCall | Tool[Any] | str | Mapping[str, Any],
         arguments: str | bytes | Mapping[str, Any] | None = None,
         *,
         session: Session | None = None,
@@ -201,11 +209,20 @@ class Runtime:
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run one call and return its result; nothing that a tool or a model does makes this raise.
 
-        `call` may be a tool instead of its name. With a `parent`, the call runs in the parent's session unless another
-        is given. Cancelling the task that awaits it stops the tool, records the call, and raises `CancelledError`.
+        `call` may be a tool instead of its name, or a call in a provider's form: `{"type": "tool_use", …}`. With a
+        `parent`, the call runs in the parent's session unless another is given. Cancelling the task that awaits it
+        stops the tool, records the call, and raises `CancelledError`.
         """
-        if not isinstance(call, RawCall):
-            call = RawCall(call.name if isinstance(call, Tool) else call, arguments)
+        if isinstance(call, Tool):
+            call = RawCall(call.name, arguments)
+        elif isinstance(call, str):
+            call = RawCall(call, arguments)
+        elif not isinstance(call, RawCall):
+            from ferrule.dialects.dialect import read_call
+
+            if arguments is not None:
+                raise TypeError("A call in a provider's form has its arguments already.")
+            call = read_call(call)
         if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"A time limit is more than 0 seconds, not {timeout!r}.")
         return self._run(Call(call, session or (parent or self).session, parent, timeout), self._validated)
@@ -240,6 +257,8 @@ class Runtime:
             trace = not out_of_resources(error)  # no code is at fault then, and the result says what is missing
             logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
             result = _stop(call, _broken(call, error))
+        if session.language != "en":  # here, so that sessions in other languages share cached results
+            result.display_content = in_language(result.display_content, session.language)
         if call.blocked:
             result.metadata["blocked_loop_seconds"] = round(call.blocked, 1)
         duration = perf_counter() - began
@@ -260,7 +279,7 @@ class Runtime:
 
     def run_sync(
         self,
-        call: RawCall | Tool[Any] | str,
+        call: RawCall | Tool[Any] | str | Mapping[str, Any],
         arguments: str | bytes | Mapping[str, Any] | None = None,
         *,
         session: Session | None = None,
@@ -280,7 +299,7 @@ class Runtime:
 
         `tool` is the tool that it names, if the caller has just looked it up.
         """
-        return validate(lookup(self.tools, call) if tool is None else tool, call, self.limits)
+        return validate(lookup(self.tools, call) if tool is None else tool, call, self.limits, repairs=self.repair)
 
     def execute(
         self,
@@ -325,7 +344,7 @@ class Runtime:
 
     def _validated(self, call: Call) -> Invocation:
         """Stages one and two."""
-        return validate(self._looked_up(call), call.raw, self.limits)
+        return self.build(call.raw, self._looked_up(call))
 
     def _looked_up(self, call: Call) -> Tool[Any]:
         """Stage one, for the record and the watchers."""
@@ -334,8 +353,8 @@ class Runtime:
             tool = lookup(self.tools, raw)
         except StoppedError as stopped:
             self._recording.tell("looked_up", raw, call.session, found=False)
-            if self._mcp_servers and not self._closers:
-                stopped.suggestion = "The MCP servers of this Runtime run inside `async with` only; enter it first."
+            if why := self._additions.why_absent(str(raw.name)):
+                stopped.suggestion = why
             raise
         if self._recording.watchers and self._recording.is_watched:
             self._recording.tell("looked_up", raw, call.session, found=True)
@@ -361,7 +380,7 @@ class Runtime:
     async def _between_hooks(self, call: Call) -> ToolResult:
         """Stages three to six with the hooks around them. The record gets the input that the tool runs with."""
         asked = call.invocation
-        words = await self.hooks.before(call, self.limits)
+        words = await self.hooks.before(call, lambda tool, raw: self.build(raw, tool))
         invocation = call.invocation
         if invocation is not asked:
             call.record.arguments = invocation.tool.params.dump(invocation.params)
@@ -394,7 +413,7 @@ class Runtime:
         if self._recording.watchers and self._recording.is_watched:
             self._recording.tell("started", invocation, session)
         try:
-            if self._tracer is None and tool.concurrency_safe:
+            if self._tracer is None and not tool.takes_turns:
                 value = await executor.execute(call)
             else:
                 value = await self._execute_apart(call)
@@ -455,7 +474,7 @@ class Runtime:
         """Run a tool inside a tracer's span, and one call at a time unless it is concurrency-safe."""
         tool, context, parent, record = call.invocation.tool, call.context, call.parent, call.record
         async with AsyncExitStack() as around:
-            if not tool.concurrency_safe:
+            if tool.takes_turns:
                 # An outer call of the same tool has its turn already. The calls made inside it take turns of their own.
                 outer = innermost(tool.name, parent)
                 turn = tool.name if outer is None else f"{tool.name} in {outer.call_id}"
@@ -489,7 +508,7 @@ class Runtime:
 
     async def batch(
         self,
-        calls: Sequence[RawCall],
+        calls: Sequence[RawCall | Mapping[str, Any]],
         *,
         session: Session | None = None,
         parent: ToolContext | None = None,
@@ -498,7 +517,8 @@ class Runtime:
     ) -> list[ToolResult]:
         """Run many calls, in parallel where they are independent, and return their results in the order given.
 
-        A call may use an earlier one's data: `{"$ref": "call_1.path"}`. One failure does not stop the others.
+        Calls may be in a provider's form too. One may use an earlier one's data: `{"$ref": "call_1.path"}`. One failure
+        does not stop the others.
         """
         from ferrule.pipeline.batch import run_batch
 
@@ -506,7 +526,7 @@ class Runtime:
 
     def batch_sync(
         self,
-        calls: Sequence[RawCall],
+        calls: Sequence[RawCall | Mapping[str, Any]],
         *,
         session: Session | None = None,
         given: Mapping[str, Any] | None = None,
@@ -519,14 +539,17 @@ class Runtime:
             lambda: self.batch(calls, session=session, given=given, concurrency=concurrency), "batch_sync"
         )
 
-    def stream(self, calls: RawCall | Sequence[RawCall], *, session: Session | None = None) -> AsyncIterator[CallEvent]:
+    def stream(
+        self,
+        calls: RawCall | Mapping[str, Any] | Sequence[RawCall | Mapping[str, Any]],
+        *,
+        session: Session | None = None,
+    ) -> AsyncIterator[CallEvent]:
         """Run calls and yield their events as they happen; each call ends with `Done`. Leaving early stops them."""
+        from ferrule.pipeline.batch import as_calls
         from ferrule.pipeline.record import stream
 
-        listed = [calls] if isinstance(calls, RawCall) else list(calls)
-        for call in listed:
-            if not isinstance(call, RawCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-                raise TypeError(f"A stream takes calls, not {call!r}. Write RawCall(name, arguments).")
+        listed = as_calls("stream", [calls] if isinstance(calls, (RawCall, Mapping)) else calls)
         return stream(self._listeners, {call.id for call in listed}, lambda: self.batch(listed, session=session))
 
     def subscribe(self, listener: Callable[[CallEvent], None]) -> Callable[[], None]:
@@ -560,7 +583,8 @@ def _stop(call: Call, stopped: StoppedError) -> ToolResult:
     raw, record = call.raw, call.record
     if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
         record.tool = str(record.tool)
-    result = format_stopped(raw.id, raw.name if isinstance(raw.name, str) else record.tool, stopped)  # pyright: ignore[reportUnnecessaryIsInstance]
+    name = raw.name if isinstance(raw.name, str) else record.tool  # pyright: ignore[reportUnnecessaryIsInstance]
+    result = format_stopped(raw.id, name, stopped, call.session.language)
     record.stage, record.outcome = stopped.stage, stopped.kind
     record.error = result.error.message if result.error is not None else None
     if stopped.details and stopped.details.get("abandoned"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
 from ferrule.core.nearest import nearest
-from ferrule.core.phrases import Phrase, joined, phrase
+from ferrule.core.phrases import Phrase, advice, joined, phrase
 from ferrule.core.problems import (
     HALF_PAIR,
     InvalidParamsError,
@@ -64,7 +64,7 @@ def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:
             Stage.LOOKUP,
             ErrorKind.PERMISSION,
             phrase("The tool `{name}` {why}.", name=call.name, why=why),
-            phrase("Go on with the tools you were given."),
+            advice("Go on with the tools you were given.", "`ferrule tools` lists the tools that are there."),
         )
     raise _unknown(source, call.name)
 
@@ -80,7 +80,11 @@ def _unknown(source: ToolSource, name: Any) -> StoppedError:
     elif len(names) <= 20:
         suggestion = phrase("The tools are: {names}.", names=", ".join(f"`{one}`" for one in names))
     else:
-        suggestion = phrase("Choose one of the {count} tools you were given.", count=len(names))
+        suggestion = advice(
+            "Choose one of the {count} tools you were given.",
+            "`ferrule tools` lists the {count} tools that are there.",
+            count=len(names),
+        )
     return StoppedError(Stage.LOOKUP, ErrorKind.NOT_FOUND, message, suggestion, {"nearest": close})
 
 
@@ -213,22 +217,24 @@ _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 
 
 def repair(
-    tool: Tool[Any], text: str | bytes, invalid: InvalidParamsError, limits: Limits
+    tool: Tool[Any], text: str | bytes, invalid: InvalidParamsError, limits: Limits, *, repairs: bool = True
 ) -> tuple[Any, tuple[str, ...], InvalidParamsError | None]:
     """Parameters from repaired arguments, and notes about the repairs; or the error with what is left.
 
-    Repaired text must keep the same limits.
+    Repaired text must keep the same limits. Without `repairs`, only null for an optional field of a strict tool is read
+    as not given, which is what providers make models send there.
     """
     notes: list[str] = []
-    for _ in range(_ROUNDS):
+    repairs = repairs and tool.repair
+    for _ in range(_ROUNDS if repairs or tool.strict else 0):
         if invalid.problems[0].code == "json":
-            mended = _mend_text(text, notes)
+            mended = _mend_text(text, notes) if repairs else None
             if mended is None:
                 break
             text = mended
             check_text(text, None, limits, duplicates=True)
         else:
-            value = _mend_value(invalid, tool.input_schema, notes)
+            value = _mend_value(invalid, tool.input_schema, notes, repairs=repairs)
             if value is _NOTHING:
                 break
             from ferrule.core.params import to_text
@@ -244,7 +250,7 @@ def repair(
     return None, (), invalid
 
 
-def read_values(tool: Tool[Any], call: RawCall, limits: Limits, notes: list[str]) -> Any:
+def read_values(tool: Tool[Any], call: RawCall, limits: Limits, notes: list[str], *, repairs: bool = True) -> Any:
     """The arguments as plain values, from text that is repaired if need be; None if it cannot be read."""
     arguments = call.arguments
     text: str | bytes = arguments if isinstance(arguments, (str, bytes)) else as_json(tool, arguments)
@@ -252,7 +258,7 @@ def read_values(tool: Tool[Any], call: RawCall, limits: Limits, notes: list[str]
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
-            mended = _mend_text(text, notes)
+            mended = _mend_text(text, notes) if repairs and tool.repair else None
             if mended is None:
                 return None
             text = mended
@@ -304,7 +310,7 @@ _TEXT_REPAIRS: tuple[tuple[Callable[[str], str], str], ...] = (
 )
 
 
-def _mend_value(invalid: InvalidParamsError, schema: Any, notes: list[str]) -> Any:
+def _mend_value(invalid: InvalidParamsError, schema: Any, notes: list[str], *, repairs: bool) -> Any:
     """A copy of the value with all possible repairs, or `_NOTHING` if there are none."""
     value: Any = _NOTHING
     repaired: list[tuple[PathPart, ...]] = []
@@ -313,7 +319,7 @@ def _mend_value(invalid: InvalidParamsError, schema: Any, notes: list[str]) -> A
         if problem.code in ("missing", "unknown") or (found := _value_at(invalid.value, path)) is _NOTHING:
             continue
         is_unset = found is None and path and _is_optional(path, schema)
-        reading = _NOTHING if is_unset else _only_reading(found, problem)
+        reading = _only_reading(found, problem) if repairs and not is_unset else _NOTHING
         # A place may have several problems, and what was repaired around it may hold it no longer.
         if (reading is _NOTHING and not is_unset) or any(path[: len(one)] == one for one in repaired):
             continue
@@ -421,8 +427,11 @@ _SHOWN_CHARACTERS = 1000
 _SHOWN_VALUE = 300
 
 
-def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
-    """Read the arguments into the tool's parameters, and repair harmless mistakes whose intention is clear."""
+def validate(tool: Tool[Any], call: RawCall, limits: Limits, *, repairs: bool = True) -> Invocation:
+    """Read the arguments into the tool's parameters, and repair harmless mistakes whose intention is clear.
+
+    Nothing is repaired without `repairs`, or if the tool says `repair=False`.
+    """
     arguments = call.arguments
     is_text = isinstance(arguments, (str, bytes))
     text: str | bytes = arguments if is_text else as_json(tool, arguments)
@@ -434,7 +443,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         )
         raise _invalid(tool, [Problem((), "limit", said)])
     params: Any = None
-    repairs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     refused: tuple[list[Problem], int] | None = None
     try:
         try:
@@ -443,13 +452,13 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
             short = is_text and len(text) <= limits.number_digits and len(text) <= 2 * limits.argument_depth
             if not short or invalid.problems[0].code == "json":
                 check_text(text, None, limits, duplicates=False)  # its message is better than the parser's
-            params, repairs, left = repair(tool, text, invalid, limits)
+            params, notes, left = repair(tool, text, invalid, limits, repairs=repairs)
             if left is not None:
                 refused = left.problems, left.more
                 del left  # it refers to this frame; the cycle would keep the call until a garbage collection
         if refused is None:
             # The number of keys that were read tells something about the text only if the text was not repaired.
-            known = None if repairs else tool.params.flat_size(params)
+            known = None if notes else tool.params.flat_size(params)
             check_text(text, known, limits, duplicates=is_text)
             if tool.has_check and (problems := own_problems(tool.name, tool.check, params)):
                 refused = problems, 0
@@ -461,12 +470,13 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         raise _check_failed(tool, error) from error
     if refused is not None:
         raise _invalid(tool, *refused)
-    return Invocation(tool, params, call.id, repairs)
+    return Invocation(tool, params, call.id, notes)
 
 
 def validate_around(
-    tool: Tool[Any], arguments: Any, places: list[tuple[PathPart, ...]], limits: Limits, notes: list[str]
-) -> Any:
+    tool: Tool[Any], arguments: Any, places: list[tuple[PathPart, ...]], limits: Limits, notes: list[str],
+    *, repairs: bool = True,
+) -> Any:  # fmt: skip
     """Check everything but the given places, whose values are not known yet; raises `StoppedError`.
 
     Returns the arguments, with repairs if need be. What is wrong with an object around such a place may be due to it.
@@ -485,7 +495,10 @@ def validate_around(
             rest = [problem for problem in invalid.problems if is_certain(problem)]
             if not rest:
                 return arguments
-            mended = _mend_value(InvalidParamsError(rest, invalid.value), tool.input_schema, notes)
+            repairs = repairs and tool.repair
+            mended: Any = _NOTHING
+            if repairs or tool.strict:
+                mended = _mend_value(InvalidParamsError(rest, invalid.value), tool.input_schema, notes, repairs=repairs)
             if mended is _NOTHING:
                 raise _invalid(tool, rest) from None
             arguments = mended
@@ -541,13 +554,16 @@ def _invalid(tool: Tool[Any], problems: list[Problem], more: int = 0) -> Stopped
     except DefinitionError as error:
         return _defined_wrongly(tool, error)
     listed: list[dict[str, str]] = []
-    total, unknown = len(problems) + more, count()
+    total, shown = len(problems) + more, problems
     lines: list[str] = [_head(tool.name, total)]
-    shown = [one for one in problems if one.code != "unknown" or next(unknown) < _SHOWN_UNKNOWN][:_SHOWN_PROBLEMS]
+    if total > _SHOWN_UNKNOWN:
+        unknown = count()
+        shown = [one for one in problems if one.code != "unknown" or next(unknown) < _SHOWN_UNKNOWN][:_SHOWN_PROBLEMS]
     for problem in shown:
         one = listed_problem(problem)
         listed.append(one)
         lines.append((_known_line if problem.code in _BY_SCHEMA else _line)(one["path"], one["message"]))
+    display = ""
     if total == 1 and problems[0].code in ("json", "limit"):
         message = phrase(
             "The arguments of `{name}` were not accepted: {why}.", name=tool.name, why=listed[0]["message"]
@@ -556,12 +572,16 @@ def _invalid(tool: Tool[Any], problems: list[Problem], more: int = 0) -> Stopped
         if total > len(shown):
             lines.append(phrase("- and {count} more", count=f"{total - len(shown):,}"))
         message = joined("\n", lines)
+        display = phrase("`{path}`: {message}", path=listed[0]["path"], message=listed[0]["message"])
+        if total > 1:
+            display = joined("; ", [display, _others(total - 1)])
     return StoppedError(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         message,
         _again(tool.name, form),
         {"problems": listed},
+        display,
     )
 
 
@@ -579,6 +599,11 @@ def _head(name: str, number: int) -> Phrase:
     if number == 1:
         return phrase("The arguments of `{name}` have 1 problem:", name=name)
     return phrase("The arguments of `{name}` have {count} problems:", name=name, count=f"{number:,}")
+
+
+@lru_cache(maxsize=256)
+def _others(number: int) -> Phrase:
+    return phrase("and {count} more", count=f"{number:,}")
 
 
 @lru_cache(maxsize=256)

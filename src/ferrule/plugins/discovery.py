@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ferrule import NameTakenError, Tool
-from ferrule.plugins.plugin import BrokenModule, Offered, Plugin, ToolMaker, is_tool_class, reason_of
+from ferrule import DefinitionError, NameTakenError, Plugin, Tool
+from ferrule.extension.hosting import run_step
+from ferrule.plugins.plugin import BrokenModule, Offered, ToolMaker, is_tool_class, plugin_from, reason_of
 from ferrule.plugins.tools_folder import KEPT, ToolsFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from importlib.metadata import EntryPoint
 
     from ferrule import Registry
     from ferrule.plugins.tools_folder import FileTools, Sources
@@ -78,6 +83,10 @@ class FolderTools:
         self._registry = registry
         self._pause = pause
         self._mine: dict[_Key, Tool[Any]] = {}
+        self._start: Callable[[Plugin], str] | None = None
+        self._end: Callable[[Plugin], None] | None = None
+        self._started: dict[int, Plugin] = {}
+        self._unstarted: dict[int, tuple[Plugin, BrokenModule]] = {}
         self._unlisted: dict[str, BrokenModule] = {}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -87,6 +96,19 @@ class FolderTools:
         for folder in self.folders:
             folder.refresh(self._look(folder))
         self._join()
+
+    def start_plugins(self, start: Callable[[Plugin], str], end: Callable[[Plugin], None]) -> None:
+        """Start the plugins that the files bring, now and whenever a file changes, and end those that go.
+
+        `start` gives why a plugin could not start, if so: then its tools are left out.
+        """
+        self._start, self._end = start, end
+        self._join()
+
+    @property
+    def started(self) -> list[Plugin]:
+        """The plugins that were started and not ended."""
+        return list(self._started.values())
 
     # Watching
 
@@ -155,16 +177,24 @@ class FolderTools:
         if self._ended.is_set():
             return
         broken: list[BrokenModule] = []
-        wanted: dict[_Key, tuple[Tool[Any], str]] = {}
+        files: list[FileTools] = []
         for folder in self.folders:
             unlisted = self._unlisted.get(folder.path)
             broken += [unlisted] if unlisted is not None else folder.broken
-            for file in folder.files:
-                broken += file.broken
-                for tool in file.tools:
-                    first = wanted.setdefault((tool.name, tool.version), (tool, file.path))
-                    if first[0] is not tool:
-                        broken.append(name_taken(tool, file.path, first[1]))
+            files += folder.files
+        plugins = {id(plugin): plugin for file in files for plugin in file.plugins}
+        left_out = self._start_new(files, broken)
+        if self._ended.is_set():
+            return
+        wanted: dict[_Key, tuple[Tool[Any], str]] = {}
+        for file in files:
+            broken += file.broken
+            for tool in file.tools:
+                if id(tool) in left_out:
+                    continue
+                first = wanted.setdefault((tool.name, tool.version), (tool, file.path))
+                if first[0] is not tool:
+                    broken.append(name_taken(tool, file.path, first[1]))
         for key, (tool, path) in wanted.items():
             if self._mine.get(key) is tool:
                 continue
@@ -174,10 +204,31 @@ class FolderTools:
                 broken.append(name_taken(tool, path, holder_of(tool.name, self._registry)))
         for name, version in self._mine.keys() - wanted.keys():
             gone = self._mine.pop((name, version))
-            if self._registry.get(name, version) is gone:
-                self._registry.unregister(name, version)
+            if self._registry.unregister(gone):
                 logger.info("Tool %s removed", name)
         self.broken = broken
+        for gone in [key for key in self._started if key not in plugins]:
+            plugin = self._started.pop(gone)
+            if self._end is not None:
+                self._end(plugin)
+
+    def _start_new(self, files: list[FileTools], broken: list[BrokenModule]) -> set[int]:
+        """Start the plugins that are new. Those that can't start join `broken`; gives the ids of their tools."""
+        if self._start is None:
+            return set()
+        unstarted: dict[int, tuple[Plugin, BrokenModule]] = {}
+        for path, plugin in [(file.path, plugin) for file in files for plugin in file.plugins]:
+            if id(plugin) in self._started:
+                continue
+            if (known := self._unstarted.get(id(plugin))) is None:
+                if not (why := self._start(plugin)):
+                    self._started[id(plugin)] = plugin
+                    continue
+                known = plugin, BrokenModule(path, why)
+            unstarted[id(plugin)] = known
+        self._unstarted = unstarted
+        broken += [finding for _, finding in unstarted.values()]
+        return {id(tool) for plugin, _ in unstarted.values() for tool in plugin.tools}
 
     def _register(self, key: _Key, tool: Tool[Any]) -> None:
         before = self._mine.pop(key, None)
@@ -233,16 +284,22 @@ def discover_installed() -> Discovered:
 
     found = Discovered()
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
-        source = f"entry point {point.name} ({point.value})"
         try:
-            loaded = point.load()
-            version = point.dist.version if point.dist is not None else ""
-            found.plugins.append(as_plugin(loaded, point.name, version, source, found.broken))
+            found.plugins.append(_of_point(point, found.broken))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a package may fail in any way, and must not take us along
-            found.broken.append(BrokenModule(source, reason_of(error)))
+            found.broken.append(BrokenModule(_source_of(point), reason_of(error)))
     return found
+
+
+def _of_point(point: EntryPoint, broken: list[BrokenModule]) -> Plugin:
+    version = point.dist.version if point.dist is not None else ""
+    return as_plugin(point.load(), point.name, version, _source_of(point), broken)
+
+
+def _source_of(point: EntryPoint) -> str:
+    return f"entry point {point.name} ({point.value})"
 
 
 def discover_folder(folder: Path) -> Discovered:
@@ -269,8 +326,40 @@ def _discovered(loading: ToolsFolder) -> Discovered:
     for file in loading.files:
         found.broken += file.broken
         if file.tools:
-            found.plugins.append(Plugin(Path(file.path).stem, "", file.tools, source=file.path))
+            found.plugins.append(together(Path(file.path).stem, "", file.path, file.tools, file.plugins))
     return found
+
+
+def together(
+    name: str, version: str, source: str, tools: list[Tool[Any]], plugins: list[Plugin], *, skip: bool = False
+) -> Plugin:
+    """Tools, some of which are those of plugins, as one plugin.
+
+    It starts where all of them do. With `skip`, the tools of one that can't start are left out, and the others work.
+    """
+    if len(plugins) == 1 and len(plugins[0].tools) == len(tools):
+        return plugins[0]
+    whole, ends = Plugin(name, version, list(tools), source=source), AsyncExitStack()
+
+    async def initialise() -> None:
+        for one in plugins:
+            try:
+                await run_step(one.initialise)
+            except Exception as error:
+                if not skip:
+                    await ends.aclose()
+                    raise
+                why = f"{one.name}: it could not start: {type(error).__name__}: {error}"
+                logger.warning("%s: %s", source, why)
+                whole.problems.append(why)
+                left_out = {id(tool) for tool in one.tools}
+                whole.tools[:] = [tool for tool in whole.tools if id(tool) not in left_out]
+            else:
+                ends.push_async_callback(run_step, one.clean_up)
+
+    if plugins:
+        whole.initialise, whole.clean_up = initialise, ends.aclose
+    return whole
 
 
 def load_entry(entry: str, name: str, version: str) -> tuple[Plugin, list[BrokenModule]]:
@@ -286,15 +375,14 @@ def load_entry(entry: str, name: str, version: str) -> tuple[Plugin, list[Broken
 
 
 def as_plugin(loaded: Any, name: str, version: str, source: str, broken: list[BrokenModule]) -> Plugin:
-    """Whatever an entry point names, as a plugin: a Plugin, a tool, tools, a module, or a function that makes them.
+    """Whatever an entry point names, as a plugin: a plugin, a tool, tools, a module, or a function that makes one.
 
     What is among them that cannot be a tool is added to `broken`, and the rest is used.
     """
-    if isinstance(loaded, Plugin):
-        loaded.source = source
-        return loaded
     if is_tool_class(loaded):
         loaded = loaded()
+    elif isinstance(loaded, (Plugin, Mapping)) or (hasattr(loaded, "tools") and not isinstance(loaded, ModuleType)):
+        return plugin_from(loaded() if isinstance(loaded, type) else loaded, name, source)
     elif callable(loaded) and not isinstance(loaded, Tool):
         return as_plugin(loaded(), name, version, source, broken)
     if isinstance(loaded, ModuleType):
@@ -310,4 +398,64 @@ def as_plugin(loaded: Any, name: str, version: str, source: str, broken: list[Br
     broken += offered.broken
     if not offered.tools and not offered.broken:
         raise LookupError("it contains no tools")
-    return Plugin(name, version, offered.tools, source=source)
+    return together(name, version, source, offered.tools, offered.plugins)
+
+
+# One plugin, for a program that knows which.
+
+
+def load_plugin(source: Plugin | Mapping[str, Any] | str | Path) -> Plugin:
+    """Load the tools of a folder, a Python file or an installed package as a plugin, without starting it.
+
+    A folder or file is a `Path`, or a text with a `/` or with `.py` at its end. Any other text is an entry point of the
+    group `ferrule.tools`, a package that has some, a module or `module:name`, or else a folder. What can't be loaded is
+    in the plugin's `problems` and in the log, and the rest works; with nothing to use, it raises `DefinitionError`.
+    """
+    if isinstance(source, (Plugin, Mapping)):
+        return plugin_from(source, "plugin", "")
+    broken: list[BrokenModule] = []
+    path, plugin = Path(source).expanduser(), None
+    is_path = isinstance(source, Path) or os.sep in source or source.endswith(".py")
+    try:
+        plugin = None if is_path else _installed(str(source), broken)
+    except Exception as error:
+        raise DefinitionError(f"`{source}` is no plugin: {reason_of(error)}") from error
+    if plugin is None:
+        if not source or not path.exists():
+            why = "there is no such file or folder" if is_path else "nothing installed has this name, and no folder"
+            raise DefinitionError(f"`{source}` is no plugin: {why}.")
+        found = discover_file(path) if path.suffix == ".py" else discover_folder(path)
+        broken += found.broken
+        tools = [tool for one in found.plugins for tool in one.tools]
+        plugin = together(path.resolve().stem, "", str(path), tools, found.plugins, skip=True)
+    plugin.problems += [f"{one.source}: {one.reason}" for one in broken]
+    if not plugin.tools:
+        raise DefinitionError(f"`{source}` is no plugin: {'; '.join(plugin.problems) or 'it contains no tools'}.")
+    for problem in plugin.problems:
+        logger.warning("Left out of plugin %s: %s", plugin.name, problem)
+    return plugin
+
+
+def _installed(name: str, broken: list[BrokenModule]) -> Plugin | None:
+    """What an entry point, a package with entry points, a module or `module:name` offers; None where there is none."""
+    from importlib.metadata import PackageNotFoundError, distribution, entry_points
+    from importlib.util import find_spec
+
+    points = list(entry_points(group=ENTRY_POINTS, name=name))
+    if not points:
+        with suppress(PackageNotFoundError, ValueError):
+            points = list(distribution(name).entry_points.select(group=ENTRY_POINTS))
+    if points:
+        plugins = [_of_point(point, broken) for point in points]
+        tools = [tool for one in plugins for tool in one.tools]
+        return together(name, plugins[0].version, plugins[0].source, tools, plugins)
+    module = name.partition(":")[0]
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):  # it is in a package that there is not, or no name at all
+        spec = None
+    if spec is None or spec.origin is None:  # a folder passes for a package without a file
+        return None
+    plugin, more = load_entry(name, module.rpartition(".")[2], "")
+    broken += more
+    return plugin

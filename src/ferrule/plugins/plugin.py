@@ -1,4 +1,4 @@
-"""A plugin: some tools with a name and a version, and what must happen before and after they are used (R7)."""
+"""Finds the tools and plugins that a module offers, and says why something in it could not be loaded."""
 
 from __future__ import annotations
 
@@ -9,32 +9,21 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule import DefinitionError, Tool
+from ferrule import DefinitionError, Plugin, Tool, raw_tool
 from ferrule.extension import flattened, give_back_stdout, phrase, take_stdout
 from ferrule.extension.hosting import refuse_hidden, signature_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from types import ModuleType
 
     from ferrule import Decision, Invocation, Session
-
-
-@dataclass(slots=True)
-class Plugin:
-    """Tools that come together. `initialise` runs before the first call and `clean_up` after the last."""
-
-    name: str
-    version: str = ""
-    tools: list[Tool[Any]] = field(default_factory=list[Any])
-    initialise: Callable[[], Awaitable[None]] | None = None
-    clean_up: Callable[[], Awaitable[None]] | None = None
-    source: str = ""
 
 
 class HeldByTheBox:
@@ -58,9 +47,6 @@ def plugin_settings() -> dict[str, str]:
     return {str(name): str(value) for name, value in found.items()}
 
 
-# Finds the tools that a module offers, and words why something in it could not be loaded.
-
-
 _MOST_CHARACTERS = 300
 
 
@@ -74,9 +60,10 @@ class BrokenModule:
 
 @dataclass(slots=True)
 class Offered:
-    """The tools of a module, and what in it could not be made a tool."""
+    """The tools of a module, with those of its plugins, and what in it could not be made one."""
 
     tools: list[Tool[Any]] = field(default_factory=list[Any])
+    plugins: list[Plugin] = field(default_factory=list[Plugin])
     broken: list[BrokenModule] = field(default_factory=list[BrokenModule])
     listed: bool = False
     """Whether the module lists its tools in `TOOLS`."""
@@ -89,6 +76,7 @@ class ToolMaker:
         self.module = module
         self._source = source
         self._made: dict[type, Tool[Any] | BrokenModule] = {}
+        self._plugins: dict[int, Plugin | BrokenModule] = {}
 
     def offered(self) -> Offered:
         """What the module offers now; a class that others derive from by now is a base class."""
@@ -99,6 +87,15 @@ class ToolMaker:
                 refuse_hidden(value)
             except DefinitionError as error:
                 found.broken.append(BrokenModule(self._source, str(error)))
+        for value in _plugins_in(namespace):
+            if id(value) not in self._plugins:
+                self._plugins[id(value)] = self._plugin(value)
+            plugin = self._plugins[id(value)]
+            if isinstance(plugin, BrokenModule):
+                found.broken.append(plugin)
+            elif not any(plugin is known for known in found.plugins):
+                found.plugins.append(plugin)
+                found.tools += plugin.tools
         for value in self._candidates(namespace):
             one = value
             if is_tool_class(value):
@@ -112,6 +109,12 @@ class ToolMaker:
             elif not any(one is known for known in found.tools):
                 found.tools.append(cast("Tool[Any]", one))
         return found
+
+    def _plugin(self, value: Any) -> Plugin | BrokenModule:
+        try:
+            return plugin_from(value, self.module.__name__.rpartition(".")[2], self._source)
+        except Exception as error:  # noqa: BLE001 - whatever one plugin does, the rest is loaded
+            return BrokenModule(self._source, reason_of(error, _file_of(self.module)))
 
     def _candidates(self, namespace: dict[str, Any]) -> Iterator[Any]:
         if "TOOLS" in namespace:
@@ -150,6 +153,77 @@ class ToolMaker:
             return None
         classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == cls.__name__)
         return next((node.lineno for node in classes), None)
+
+
+# A plugin as a table or a module of its own has it: a name, a version, and tools that are a schema and a handler each.
+
+
+_FIELDS = ("name", "version", "tools", "initialize", "cleanup")
+_NAMES = ("plugin", "PLUGIN")
+_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+def _plugins_in(namespace: dict[str, Any]) -> Iterator[Any]:
+    """Each `Plugin` of a module, what is called `plugin` and has the fields of one, and a module with such fields."""
+    for name, value in list(namespace.items()):
+        is_called_so = name in _NAMES and not inspect.ismodule(value)
+        if isinstance(value, Plugin) or (is_called_so and (isinstance(value, Mapping) or hasattr(value, "tools"))):
+            yield value
+    if _lists_schemas(namespace.get("tools")):
+        yield namespace
+
+
+def _lists_schemas(tools: Any) -> bool:
+    return isinstance(tools, (list, tuple)) and any(
+        isinstance(one, Mapping) and {"schema", "handler"} <= one.keys() for one in cast("list[Any]", tools)
+    )
+
+
+def plugin_from(value: Any, name: str, source: str) -> Plugin:
+    """What has the fields of a plugin (a `Plugin`, a table, an object, the namespace of a module) as a `Plugin`.
+
+    `name` is for one that has none. Raises `DefinitionError` where it can't be one.
+    """
+    if isinstance(value, Plugin):
+        value.source = value.source or source
+        value.tools = [_tool_from(one, place) for place, one in enumerate(value.tools)]
+        return value
+    given: Mapping[str, Any]
+    if isinstance(value, Mapping):
+        given = cast("Mapping[str, Any]", value)
+        own = "__name__" not in given  # or else it is a module, which has more in it
+        if own and (unknown := next((one for one in given if one not in _FIELDS), None)) is not None:
+            listed = ", ".join(f"`{one}`" for one in _FIELDS)
+            raise DefinitionError(f"a plugin has no `{unknown}`; its fields are {listed}")
+    else:
+        given = {one: getattr(value, one) for one in _FIELDS if hasattr(value, one)}
+    tools = given.get("tools")
+    if not isinstance(tools, (list, tuple)):
+        raise DefinitionError(f"the `tools` of a plugin must be a list, not {_shown(tools)}")
+    return Plugin(
+        str(given.get("name") or name),
+        str(given.get("version") or ""),
+        [_tool_from(one, place) for place, one in enumerate(cast("list[Any]", tools))],
+        given.get("initialize"),
+        given.get("cleanup"),
+        source,
+    )
+
+
+def _tool_from(value: Any, place: int) -> Tool[Any]:
+    if isinstance(value, Tool):
+        return cast("Tool[Any]", value)
+    given = dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {}
+    schema, handler = given.pop("schema", None), given.pop("handler", None)
+    if not isinstance(schema, Mapping) or "name" not in schema or not callable(handler):
+        raise DefinitionError(
+            f'`tools[{place}]` must be a tool or {{"schema": {{"name": …, "description": …, "parameters": …}}, '
+            f'"handler": …}}, not {flattened(_shown(value), _MOST_CHARACTERS)}'
+        )
+    said = cast("Mapping[str, Any]", schema)
+    if "description" in said:
+        given.setdefault("description", said["description"])
+    return raw_tool(said["name"], said.get("parameters", _NO_PARAMETERS), handler, **given)
 
 
 def is_tool_class(value: Any) -> bool:

@@ -7,7 +7,6 @@ near: that runs in a process of its own (`perform`), which ends when whoever wan
 from __future__ import annotations
 
 import asyncio
-import gettext
 import json
 import logging
 import os
@@ -19,10 +18,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-import ferrule
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import LineReader, MissingExtraError, TooLong, cut, phrase, said_by, take_stdout
-from ferrule.extension.hosting import dangers_of, tool_name, translated
+from ferrule.extension.hosting import catalogue, dangers_of, tool_name, translated
 from ferrule.plugins.consent import (
     NotAgreed,
     PluginWishes,
@@ -118,7 +116,7 @@ def list_plugins() -> dict[str, Any]:
 
 def show_plugin(name: str, language: str = "en") -> dict[str, Any]:
     plugin = must_find(read_lock(), name)
-    return _worded({**plugin_document(as_asked(plugin)), "near": near_plugins(plugin)}, words_in(language))
+    return _worded({**plugin_document(as_asked(plugin)), "near": near_plugins(plugin)}, catalogue(language))
 
 
 def disable(name: str) -> dict[str, Any]:
@@ -226,16 +224,10 @@ class ActionProblem(Exception):  # noqa: N818 - reads as what it says
 
 def problem_in(language: str, error: ToolError | MissingExtraError) -> ActionProblem:
     """An error of the layers below in the words of whoever asked."""
-    said = words_in(language)
+    said = catalogue(language)
     if isinstance(error, MissingExtraError):
         return ActionProblem(translated(said_by(error), said), "", ErrorKind.EXECUTION)
     return ActionProblem(translated(error.message, said), translated(error.suggestion or "", said), error.kind)
-
-
-def words_in(language: str) -> Callable[[str], str]:
-    """The catalogue of all phrases, which is that of the command line."""
-    folder = Path(ferrule.__file__).parent / "cli" / "locale"
-    return gettext.translation("ferrule", folder, [language], fallback=True).gettext
 
 
 async def perform(action: str, language: str, **given: Any) -> dict[str, Any]:
@@ -252,7 +244,7 @@ async def perform(action: str, language: str, **given: Any) -> dict[str, Any]:
         return answer["done"]
     ended = phrase("The program that works on plugins ended without an answer.")
     look = phrase("The log says what it wrote.")
-    said_here = words_in(language)
+    said_here = catalogue(language)
     problem = answer.get("problem") or [translated(ended, said_here), translated(look, said_here), ErrorKind.EXECUTION]
     raise ActionProblem(*problem)
 
@@ -310,7 +302,7 @@ def _main() -> None:
     language = asked["language"]
     try:
         done = _ACTIONS[asked["action"]](**asked["given"])
-        answer: dict[str, Any] = {"done": _worded(done, words_in(language))}
+        answer: dict[str, Any] = {"done": _worded(done, catalogue(language))}
     except (ToolError, MissingExtraError) as error:
         problem = problem_in(language, error)
         answer = {"problem": [problem.message, problem.suggestion, problem.kind]}

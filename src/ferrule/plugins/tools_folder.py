@@ -33,7 +33,7 @@ from ferrule.plugins.plugin import BrokenModule, Offered, ToolMaker, printing_as
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ferrule import Tool
+    from ferrule import Plugin, Tool
 
 Sources = dict[str, bytes | str]
 """The Python files of a folder by path: the content of each, or why it cannot be read."""
@@ -56,6 +56,8 @@ class FileTools:
 
     path: str
     tools: list[Tool[Any]] = field(default_factory=list[Any])
+    plugins: list[Plugin] = field(default_factory=list["Plugin"])
+    """Those of the tools that come with a start and an end."""
     broken: list[BrokenModule] = field(default_factory=list[BrokenModule])
 
 
@@ -294,7 +296,9 @@ class ToolsFolder:
     # What there is now
 
     def _take_stock(self, wanted: Sequence[str]) -> None:
-        """Work out each file's tools. A tool belongs to the file that made it, or to one that lists it in `TOOLS`."""
+        """Work out each file's tools. A tool belongs to the file that made it, or to one that lists it, in
+        `TOOLS` or a plugin.
+        """
         from ferrule import Tool
 
         names = {path: self._name_of(path) for path in wanted}
@@ -319,12 +323,18 @@ class ToolsFolder:
             self.files.append(file)
             offer = self._offers.get(name) if name in self._loaded else None
             if offer is not None:
-                file.tools = [tool for tool in offer.tools if offer.listed or owners.get(id(tool), name) == name]
+                held = {id(tool) for plugin in offer.plugins for tool in plugin.tools}
+                file.plugins = offer.plugins
+                file.tools = [
+                    tool
+                    for tool in offer.tools
+                    if offer.listed or id(tool) in held or owners.get(id(tool), name) == name
+                ]
             if path in self._failed:
                 file.broken = [self._broken(path, offer is not None)]
             elif offer is not None:
                 file.broken = offer.broken
-                if not (offer.tools or offer.listed or offer.broken or self._helps(path, name)):
+                if not (offer.tools or offer.plugins or offer.listed or offer.broken or self._helps(path, name)):
                     file.broken = [
                         BrokenModule(path, "no tools found; decorate a function with @tool, or list tools in `TOOLS`")
                     ]

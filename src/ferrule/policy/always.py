@@ -18,7 +18,7 @@ from ferrule.policy.rules import BASH, FETCH, SESSION, parse_rule
 from ferrule.policy.weigh import needs_no_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ferrule.core.context import Session
     from ferrule.core.tool import Invocation, Tool
@@ -144,13 +144,28 @@ def offer_for(policy: Judge, invocation: Invocation, session: Session) -> Offer 
     if not judged.can_be_always:
         return None
     if _has_own_rule(invocation, judged):
-        return Offer(invocation.always_rule)
+        return Offer(invocation.always_rule, exact=_by_signature(policy, invocation, session))
     offers = _offers(policy, invocation, session, judged)
     if not offers:
         return None
-    rules = tuple(dict.fromkeys(offer.rule for offer in offers))
+    rules = _texts(offers)
+    exact = _texts(_offers(policy, invocation, session, judged, exact=True))
     shown = next((offer for offer in offers if offer.covers and offer.not_covers), offers[0])
-    return Offer(", ".join(rules), shown.covers, shown.not_covers, rules)
+    return Offer(", ".join(rules), shown.covers, shown.not_covers, rules, exact=exact)
+
+
+def _texts(offers: Iterable[Offer]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(offer.rule for offer in offers))
+
+
+def _by_signature(policy: Judge, invocation: Invocation, session: Session) -> tuple[str, ...]:
+    """Rules for what the tool says of this call, where they would let it run."""
+    name = invocation.tool.name
+    offers = [Offer(f"{name}({escape_command(one)})") for one in invocation.subjects]
+    try:
+        return _texts(offers) if _suffice(offers, policy, invocation, session) else ()
+    except RuleError:  # not every signature can stand in a rule
+        return ()
 
 
 class Grants(NamedTuple):
@@ -183,14 +198,17 @@ def _has_own_rule(invocation: Invocation, judged: Judgement) -> bool:
 def _needs_its_name(tool: Tool[object], judged: Judgement) -> bool:
     """Whether only its name lets a tool run: rules about paths do not reach one that does more, or is dangerous."""
     request = judged.request
-    if tool.dangerous or tool.requires_permission:
+    if tool.dangerous or tool.asks_anyway:
         return True
     if request.commands or (tool.name == FETCH and request.hosts):
         return False
     return tool.kind is Kind.EXECUTE or request.writes_else
 
 
-def _offers(policy: Judge, invocation: Invocation, session: Session, judged: Judgement) -> list[Offer]:
+def _offers(
+    policy: Judge, invocation: Invocation, session: Session, judged: Judgement, *, exact: bool = False
+) -> list[Offer]:
+    """What an "always" adds; with `exact`, what covers this call and as little else as can be said."""
     if invocation.info.asks_always:
         name = invocation.tool.name
         return [Offer(f"{name}({escape_command(one)})", one, phrase("anything else")) for one in invocation.subjects]
@@ -201,7 +219,7 @@ def _offers(policy: Judge, invocation: Invocation, session: Session, judged: Jud
     if not guarded and (not touched or needs_its_name):
         return [by_name]  # a grant can only be for the tool as such, and for none of the paths it names
     if not request.commands:
-        offers = list(_for_resources(policy, invocation, judged))
+        offers = list(_for_resources(policy, invocation, judged, exact=exact))
         if needs_its_name and not _suffice(offers, policy, invocation, session):
             offers.insert(0, by_name)
         return offers
@@ -211,7 +229,8 @@ def _offers(policy: Judge, invocation: Invocation, session: Session, judged: Jud
     parts = [part for part in parts if not needs_no_rule(part)] or parts
     by_part = [offer for part in parts if (offer := _for_part(part)) is not None]
     # Tried, not assumed: where a rule for each part is not enough, the command to the letter may be, or nothing is.
-    for offers in (by_part, [_whole(analysis.command) for analysis in request.commands]):
+    whole = [_whole(analysis.command) for analysis in request.commands]
+    for offers in (whole,) if exact else (by_part, whole):
         if _suffice(offers, policy, invocation, session):
             return offers
     return []
@@ -224,10 +243,10 @@ def _suffice(offers: list[Offer], policy: Judge, invocation: Invocation, session
     return decision.verdict is Verdict.ALLOW and not decision.tentative
 
 
-def _for_resources(policy: Judge, invocation: Invocation, judged: Judgement) -> Iterator[Offer]:
+def _for_resources(policy: Judge, invocation: Invocation, judged: Judgement, *, exact: bool) -> Iterator[Offer]:
     request, tool = judged.request, invocation.tool
     if _needs_its_name(tool, judged):
-        yield from (_for_write(path, policy, judged) for path in _guarded(policy, judged, write=True))
+        yield from (_for_write(path, policy, judged, exact=exact) for path in _guarded(policy, judged, write=True))
     elif tool.name == FETCH:
         for host in request.hosts:
             yield Offer(
@@ -236,7 +255,7 @@ def _for_resources(policy: Judge, invocation: Invocation, judged: Judgement) -> 
                 phrase("a page of www.{host}", host=host),
             )
     else:
-        yield from (_for_write(path, policy, judged) for path in request.writes)
+        yield from (_for_write(path, policy, judged, exact=exact) for path in request.writes)
     for path in _guarded(policy, judged, write=False):
         yield Offer(f"Read(/{escape_path(path)})", path, str(Path(path).parent / "another-file"))
 
@@ -251,11 +270,14 @@ def _guarded(policy: Judge, judged: Judgement, *, write: bool) -> list[str]:
 # Paths
 
 
-def _for_write(path: str, policy: Judge, judged: Judgement) -> Offer:
-    """The file's folder with all in it; the file alone where the folder is not the workspace's, or is looked after."""
+def _for_write(path: str, policy: Judge, judged: Judgement, *, exact: bool) -> Offer:
+    """All in the file's folder, or in the folder itself that is written to; the file alone where the rule shall be
+    `exact`, and where its folder is not the workspace's or the file is looked after.
+    """
     roots = judged.request.roots
-    folder = os.path.dirname(path)  # noqa: PTH120 - real paths are text here
-    if not inside(folder, roots) or policy.guarded.asking(path, roots, write=True):
+    is_folder = os.path.isdir(path)  # noqa: PTH112 - real paths are text here
+    folder = path if is_folder else os.path.dirname(path)  # noqa: PTH120
+    if not is_folder and (exact or not inside(folder, roots) or policy.guarded.asking(path, roots, write=True)):
         return Offer(f"Edit(/{escape_path(path)})", path, str(Path(path).parent / "another-file"))
     outer = str(Path(folder).parent / "another-folder" / "file")
     return Offer(f"Edit(/{escape_path(folder.rstrip('/'))}/**)", str(Path(folder) / "another-file"), outer)

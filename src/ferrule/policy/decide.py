@@ -157,7 +157,7 @@ class RulePolicy:
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool
-        if self._free and tool.read_only and not (tool.dangerous or tool.requires_permission or tool.has_touches):
+        if self._free and tool.read_only and not (tool.dangerous or tool.asks_anyway or tool.has_touches):
             return READ_ONLY  # what nearly every call comes to, without going through the rest
         return self.judge(invocation, session).decision
 
@@ -198,7 +198,7 @@ class RulePolicy:
             own, *paths = findings
             own.denied = self.deny.tool(name, runs_commands=True) or own.denied
             own.asked = self.ask.tool(name, runs_commands=True) or own.asked
-            if not (invocation.tool.dangerous or invocation.tool.requires_permission):
+            if not (invocation.tool.dangerous or invocation.tool.asks_anyway):
                 own.leave = own.leave or phrase("its parts decide")
             for finding in paths:
                 finding.leave = finding.leave or ("" if finding.need and finding.need != own.need else own.leave)

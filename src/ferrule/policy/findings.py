@@ -181,9 +181,11 @@ def shown(path: str, roots: tuple[str, ...]) -> str:
     return path
 
 
-def weigh_path(path: str, request: Request, lists: Lists, *, write: bool, guards: bool = True) -> Finding:
-    """What the lists say of one path. Without a word from them its leave is the tool's. Unless it `guards`, Ferrule
-    itself does not ask.
+def weigh_path(
+    path: str, request: Request, lists: Lists, *, write: bool, guards: bool = True, is_folder: bool = False
+) -> Finding:
+    """What the lists say of one path, or of all in it where it `is_folder`. Without a word from them its leave is the
+    tool's. Unless it `guards`, Ferrule itself does not ask.
     """
     place = shown(path, request.roots)
     what = phrase("write {path}", path=place) if write else phrase("read {path}", path=place)
@@ -193,7 +195,10 @@ def weigh_path(path: str, request: Request, lists: Lists, *, write: bool, guards
         finding.denied = lists.guarded.never.concerning_path(path, request.roots, write=True)
     finding.asked = lists.ask.concerning_path(path, request.roots, write=write)
     guard = lists.guarded.asking(path, request.roots, write=write) if guards else None
-    found = (rules.covering_path(path, request.roots, write=write, naming=guard) for rules in lists.allow)
+    found = (
+        rules.covering_path(path, request.roots, write=write, naming=guard, is_folder=is_folder)
+        for rules in lists.allow
+    )
     finding.rule = next((rule for rule in found if rule is not None), None)
     if finding.rule is not None:
         finding.leave = phrase("{rule} allows it", rule=finding.rule.words)

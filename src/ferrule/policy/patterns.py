@@ -68,6 +68,10 @@ class PathPattern:
         """Whether an allow rule reaches this real path. `roots` are the workspace's, its own first."""
         return any(shape.strict.fullmatch(path) for shape in self._shapes(roots, allow=True))
 
+    def covers_all_in(self, folder: str, roots: Sequence[str]) -> bool:
+        """Whether an allow rule reaches everything below this real folder."""
+        return any(shape.all_below and shape.wide.fullmatch(folder) for shape in self._shapes(roots, allow=True))
+
     def concerns(self, path: str, roots: Sequence[str]) -> bool:
         """Whether a deny or ask rule is about this real path."""
         return any(shape.wide.fullmatch(path) for shape in self._shapes(roots, allow=False))
@@ -143,18 +147,18 @@ class PathPattern:
 class _Shape:
     """A pattern from one folder on, ready to be compared with."""
 
-    __slots__ = ("base", "spans", "strict", "wide")
+    __slots__ = ("all_below", "base", "spans", "strict", "wide")
 
     def __init__(self, start: str, body: str, *, anywhere: bool) -> None:
         fixed, rest = ("", body) if anywhere else _fixed_part(body)
         self.base = os.path.normpath(os.path.join(start, fixed)) if fixed else start  # noqa: PTH118 - pure text
         self.spans = "**" in rest
         before = "" if self.base == "/" else re.escape(self.base)
-        all_below = rest == "**" or rest.endswith("/**")
-        top = rest[:-2].rstrip("/") if all_below else rest
+        self.all_below = rest == "**" or rest.endswith("/**")
+        top = rest[:-2].rstrip("/") if self.all_below else rest
         way = before if not top else f"{before}/(?:.*/)?" if anywhere else f"{before}/"
         shape = way + _translate(top)
-        self.strict = re.compile(f"{shape}/.+" if all_below else shape if rest else f"{before}", re.DOTALL)
+        self.strict = re.compile(f"{shape}/.+" if self.all_below else shape if rest else f"{before}", re.DOTALL)
         self.wide = re.compile(f"{shape}(?:/.*)?", re.DOTALL)
 
 

@@ -281,9 +281,11 @@ class RuleSet:
         """The rule that is this very command, to the letter."""
         return next((rule for rule in self.commands(tool) if rule.command and rule.command.is_whole(command)), None)
 
-    def covering_path(self, path: str, roots: Sequence[str], *, write: bool, naming: Rule | None = None) -> Rule | None:
-        """The rule that covers a path. Where Ferrule itself asks about it (`naming`), a rule for all paths is not
-        enough to write it: it must name the place.
+    def covering_path(
+        self, path: str, roots: Sequence[str], *, write: bool, naming: Rule | None = None, is_folder: bool = False
+    ) -> Rule | None:
+        """The rule that covers a path, or all that is in it where it `is_folder`. Where Ferrule itself asks about it
+        (`naming`), a rule for all paths is not enough to write it: it must name the place.
         """
         place = naming.path if naming is not None and write else None
         return next(
@@ -291,7 +293,7 @@ class RuleSet:
                 rule
                 for rule in self._paths(write)
                 if rule.path
-                and rule.path.covers(path, roots)
+                and (rule.path.covers_all_in(path, roots) if is_folder else rule.path.covers(path, roots))
                 and (place is None or place.is_named_by(rule.path, roots))
             ),
             None,

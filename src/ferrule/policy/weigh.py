@@ -380,7 +380,8 @@ def weigh_call(invocation: Invocation, request: Request, lists: Lists, mode: Mod
         whole.rule = covering[0] if all(covering) else None
     paths = [
         *(weigh_path(path, request, lists, write=False) for path in request.reads),
-        *(weigh_path(path, request, lists, write=True) for path in request.writes),
+        # A tool that writes to a folder, such as FileSearch, writes to what is in it.
+        *(weigh_path(path, request, lists, write=True, is_folder=os.path.isdir(path)) for path in request.writes),  # noqa: PTH112
     ]
     hosts: list[Finding] = []
     for host in request.hosts:
@@ -411,7 +412,7 @@ def _give_leave(
         whole.need = phrase("`{tool}` asks in every mode, unless rules cover {each}",
                             tool=tool.name, each=", ".join(f"`{one}`" for one in invocation.subjects))  # fmt: skip
         return
-    plain = not (tool.dangerous or tool.requires_permission)
+    plain = not (tool.dangerous or tool.asks_anyway)
     writes = [finding for finding in paths if finding.effect == "writes"]
     if plain and writes and not request.writes_else and tool.kind is not Kind.EXECUTE:
         if all(finding.leave for finding in writes):
@@ -438,8 +439,8 @@ def _goes_by_host(tool: Tool[Any], request: Request) -> bool:
     if tool.dangerous or request.writes_else or request.writes or request.commands:
         return False
     if tool.name == FETCH:
-        return not tool.requires_permission
-    return tool.requires_permission and tool.kind is not Kind.EXECUTE
+        return not tool.asks_anyway
+    return tool.asks_anyway and tool.kind is not Kind.EXECUTE
 
 
 def _outside(writes: list[Finding]) -> str:

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session
-    from ferrule.core.events import RegistryEvent
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.stages import CallRecord
     from ferrule.records.statistics import Durations, Statistics, ToolUsage
+    from ferrule.registry.registry import RegistryEvent
 
 
 # Log lines for calls and tools, through the standard `logging`.
@@ -86,8 +86,9 @@ class LogRecorder:
     """A recorder and watcher: a line when a call is looked up, when its tool starts, and when it ends.
 
     Lookups and starts are `DEBUG`, except that a tool nobody knows is `WARNING`; success is `INFO`, failure
-    and refusal `WARNING`. With `names` an end is written by names, for logs of many tenants that are searched as text:
-    `toolName=…, toolCallId=…, tenant=…, userId=…, resultLength=…` or `error=…`.
+    and refusal `WARNING`. A result that came from the cache says so. With `names` starts and ends are written by names,
+    for logs of many tenants that are searched as text: `toolName=…, toolCallId=…, tenant=…, userId=…, resultLength=…`
+    or `error=…`.
     """
 
     for_debugging = True
@@ -106,7 +107,9 @@ class LogRecorder:
     def started(self, invocation: Invocation, session: Session) -> None:
         if _calls.isEnabledFor(logging.DEBUG):
             fields = _fields(invocation.tool.name, invocation.call_id, session.id, session.caller)
-            _calls.debug("start %s %s", fields["tool"], fields["call_id"], extra=fields)
+            said = (fields["tool"], fields["call_id"], fields["tenant"], fields["user"])
+            words, said = (f"start {_NAMES}", said) if self._names else ("start %s %s", said[:2])
+            _calls.debug(words, *said, extra=fields)
 
     def record(self, record: CallRecord) -> None:
         succeeded = record.outcome == "success"
@@ -122,6 +125,8 @@ class LogRecorder:
         if succeeded:
             fields["result_length"] = record.result_length
             words, ended = "success %s %s in %.1f ms, %d characters", (record.result_length,)
+            if record.cached:
+                fields["cached"], words = True, f"{words}, from the cache"
         else:
             fields["error"] = _word(record.error or record.reason, 1_000)
             words, ended = "failure %s %s in %.1f ms: %s: %s", (record.outcome, fields["error"])
@@ -133,13 +138,14 @@ class LogRecorder:
             _calls.log(level, words, fields["tool"], fields["call_id"], record.duration * 1000, *ended, extra=fields)
 
 
-_NAMES_LINE = "toolName=%s, toolCallId=%s, tenant=%s, userId=%s, duration=%.1f ms, %s=%s"
+_NAMES = "toolName=%s, toolCallId=%s, tenant=%s, userId=%s"
+_NAMES_LINE = f"{_NAMES}, duration=%.1f ms, %s=%s"
 
 
 def _names_of(record: CallRecord) -> tuple[Any, ...]:
     caller, call_id = record.caller, record.call_id
     if record.outcome == "success":
-        what, ended = "resultLength", record.result_length
+        what, ended = "resultLength", f"{record.result_length}, cached=true" if record.cached else record.result_length
     else:
         what, ended = "error", f"{record.outcome}: {_word(record.error or record.reason, 1_000)}"
     shown_id = call_id if _HEX.fullmatch(call_id) else _word(call_id)

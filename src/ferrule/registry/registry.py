@@ -8,14 +8,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from ferrule.core.access import Mode
-from ferrule.core.events import RegistryEvent
 from ferrule.core.nearest import check_names, is_named
 from ferrule.core.phrases import phrase
+from ferrule.core.plugin import Plugin, run_step
 from ferrule.core.tool import Kind, Tool, description_of, refuse_hidden
 
 if TYPE_CHECKING:
@@ -31,6 +31,21 @@ class RegistryEntry:
     tool: Tool[Any]
     origin: str
     enabled: bool
+
+
+@dataclass(slots=True, frozen=True)
+class RegistryEvent:
+    """A tool came, went, or was switched.
+
+    `change` is `registered`, `replaced`, `unregistered`, `made current`, `enabled` or `disabled`; `origin` says who
+    brought the tool: `builtin`, `plugin`, `mcp` or `dynamic`. `tool` is the one that came, went or was switched.
+    """
+
+    change: str
+    name: str
+    version: str
+    origin: str
+    tool: Tool[Any] = field(repr=False, compare=False)
 
 
 class ToolSource(ABC):
@@ -287,7 +302,7 @@ def index(tools: Iterable[Tool[Any]]) -> Indexed:
     rows: Indexed = []
     for tool in tools:
         name = f"{tool.name} {tool.display_name}".lower()
-        text = description_of(tool).text
+        text = description_of(tool).prose
         rows.append((tool, name, f"{name} {text} {' '.join(tool.tags)} {tool.category}".lower()))
     return rows
 
@@ -347,6 +362,7 @@ class Registry(ToolSource):
         self._versions: dict[str, dict[str, RegistryEntry]] = {}
         self._shown: dict[str, RegistryEntry] = {}  # the current version under its name, and under each alias
         self._aliases: dict[str, str] = {}
+        self._plugins: dict[str, Plugin | None] = {}  # None while it starts
         self._listeners: list[Callable[[RegistryEvent], None]] = []
         self._news: deque[RegistryEvent] = deque()
         self._announcing = False
@@ -424,9 +440,13 @@ class Registry(ToolSource):
             for tool in tools:
                 self.register(tool, replace=may_replace, origin=origin)
 
-    def unregister(self, name: str, version: str | None = None) -> bool:
-        """Remove a tool, or one version of it; False when there was none."""
+    def unregister(self, name: str | Tool[Any], version: str | None = None) -> bool:
+        """Remove what has a name, or one version of it, or just this tool; False when it was not there."""
         with self._lock:
+            if isinstance(name, Tool):
+                if self.get(name.name, name.version) is not name:
+                    return False
+                name, version = name.name, name.version
             versions = self._versions.get(name)
             if not versions or (version is not None and version not in versions):
                 return False
@@ -442,6 +462,42 @@ class Registry(ToolSource):
             for entry in gone:
                 self._announce("unregistered", entry)
             return True
+
+    async def add_plugin(self, plugin: Plugin) -> None:
+        """Run a plugin's `initialise`, then add its tools, all or none.
+
+        Raises what `initialise` raises, and `NameTakenError` where the plugin or one of its tools has a name that is
+        taken. `remove_plugin` removes it again.
+        """
+        if not isinstance(plugin, Plugin):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise TypeError(f"A registry takes a Plugin, not {plugin!r}. `ferrule.tools.load_plugin` makes one of it.")
+        with self._lock:
+            if plugin.name in self._plugins:
+                raise NameTakenError(f"A plugin `{plugin.name}` is in the registry already. Remove it first.")
+            self._plugins[plugin.name] = None
+        try:
+            await run_step(plugin.initialise)
+            try:
+                self.register_many(plugin.tools, origin="plugin")
+            except (TypeError, ValueError):
+                await run_step(plugin.clean_up)
+                raise
+        except BaseException:
+            del self._plugins[plugin.name]
+            raise
+        self._plugins[plugin.name] = plugin
+
+    async def remove_plugin(self, name: str) -> bool:
+        """Remove a plugin's tools, then run its `clean_up`; False when there is no such plugin."""
+        with self._lock:
+            plugin = self._plugins.get(name)
+            if plugin is None:
+                return False
+            del self._plugins[name]
+            for tool in plugin.tools:
+                self.unregister(tool)
+        await run_step(plugin.clean_up)
+        return True
 
     def make_current(self, name: str, version: str) -> None:
         """Choose which version runs when a call pins none."""
@@ -551,7 +607,7 @@ class Registry(ToolSource):
 
     def _announce(self, change: str, entry: RegistryEntry) -> None:
         self._revision += 1
-        self._news.append(RegistryEvent(change, entry.tool.name, entry.tool.version, entry.origin))
+        self._news.append(RegistryEvent(change, entry.tool.name, entry.tool.version, entry.origin, entry.tool))
         if self._announcing:
             return  # a listener made this change: everyone hears of the one before it first
         self._announcing = True

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.remote")
 
 _PLAIN = ("display_name", "version", "category", "strict", "concurrency_safe", "dangerous", "requires_permission",
-          "idempotent", "timeout", "max_result", "grace", "read_only", "cache", "doing")  # fmt: skip
+          "idempotent", "timeout", "max_result", "grace", "read_only", "cache", "doing", "repair")  # fmt: skip
 _LISTED = ("tags", "roles", "needs")
 
 
@@ -57,6 +57,7 @@ def _runs_elsewhere(_: Any) -> Any:
 def definition_of(tool: Tool[Any]) -> bytes:
     """What a caller must know of a tool to show it and to decide about its calls."""
     told: dict[str, Any] = {one: getattr(tool, one) for one in _PLAIN}
+    told |= {"requires_permission": tool.asks_anyway, "concurrency_safe": not tool.takes_turns}
     told |= {one: sorted(getattr(tool, one)) for one in _LISTED}
     return to_json(
         {
@@ -99,7 +100,7 @@ class Following:
         }
         for key in [key for key in self._known if key not in offered]:
             if (tool := self._known.pop(key)) is not None:
-                self._registry.unregister(tool.name, tool.version)
+                self._registry.unregister(tool)
         for name, digests in said.tools.items():
             for digest in digests:
                 if not said.leaving and (name, digest) not in self._known and name not in self._registry:

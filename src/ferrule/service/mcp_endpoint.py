@@ -401,9 +401,9 @@ class ServiceSession(ClientSession):
             return
         async with asyncio.timeout(QUESTION_SECONDS):
             said = await ask_in_form(peer, question, message)
-        if said.action == "cancel":
-            return
         answer = understood(said, question.rule)
+        if said.action == "cancel" or answer is None:
+            return
         principal = await self._server.current()
         decision = DecisionRequest(
             decision="deny" if answer.choice is Choice.NO else "approve", args_hash=found.args_hash,

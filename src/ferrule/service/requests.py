@@ -212,10 +212,12 @@ class AnswerRequest(Tool[AnswerParams]):
         from ferrule.agent.agent import Agent
         from ferrule.agent.agent_events import Ending, TurnEnded
         from ferrule.agent.calling import TurnModel
-        from ferrule.app.assistant import TWINS, limits_of
+        from ferrule.app.assistant import limits_of
+        from ferrule.app.build import twin_names
 
+        twins = twin_names()
         agent = Agent(
-            model, allowed.tools.filtered(lambda tool: tool.name not in TWINS), runtime=runtime,
+            model, allowed.tools.filtered(lambda tool: tool.name not in twins), runtime=runtime,
             system=system_words(params.locale, params.time_zone),
             limits=limits_of(self._settings.assistant), conversation=conversation, parent=context,
         )  # fmt: skip
@@ -251,7 +253,8 @@ def _unfinished(ended: TurnEnded | None) -> ToolError:
     if ended is None or ended.ending is Ending.INTERRUPTED:
         return ToolError("The request was cancelled.", kind=ErrorKind.CANCELLED)
     said = f"The request was not finished: {ended.problem}"
-    return ToolError(said, suggestion="Ask for less at once.", details={"answer": ended.text} if ended.text else None)
+    helps = "Try again later." if ended.ending is Ending.FAILED else "Ask for less at once."
+    return ToolError(said, suggestion=helps, details={"answer": ended.text} if ended.text else None)
 
 
 def _output(answer: dict[str, Any]) -> Output[Any]:

@@ -221,6 +221,7 @@ class Service:
             tracer=telemetry.tracer if telemetry is not None else None,
             hooks=build_hooks(everything),
             limits=Limits(**asdict(everything.limits)),
+            repair=everything.tools.repair,
             environment=self._session_environment,
             remote=self._app.remote,
         )

@@ -112,6 +112,7 @@ class UserSessions:
         recorders: Iterable[Recorder],
         hooks: Iterable[Hook],
         limits: Limits,
+        repair: bool,
         environment: Callable[[Path], Environment],
         tracer: Tracer | None = None,
         remote: RemoteRunner | None = None,
@@ -122,6 +123,7 @@ class UserSessions:
         self._hooks = tuple(hooks)
         self.has_hooks = bool(self._hooks)
         self._limits = limits
+        self._repair = repair
         self._environment = environment
         self._tracer = tracer
         self._remote = remote
@@ -185,6 +187,7 @@ class UserSessions:
             hooks=self._hooks,
             tracer=self._tracer,
             limits=self._limits,
+            repair=self._repair,
             session=session,
             own_loop=True,
             remote=self._remote,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ferrule import ToolError
-from ferrule.extension import nearest, phrase
+from ferrule.extension import advice, joined, nearest, phrase
 from ferrule.toolbox.failures import not_found
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ def _require_seconds(timeout: float) -> None:
         raise ValueError("`timeout` is a number of seconds above 0")
 
 
-def named(accounts: Mapping[str, T], name: str, what: str) -> T:
-    """The account of this name; a `ToolError` lists those there are. `what` is "database", "mail account" …"""
+def named(accounts: Mapping[str, T], name: str, what: str, more: str = "") -> T:
+    """The account of this name; a `ToolError` lists those there are, and may say `more`. `what` is "database" …"""
     if (found := accounts.get(name)) is not None:
         return found
     close = nearest(name, list(accounts), most=1)
@@ -165,7 +165,9 @@ def named(accounts: Mapping[str, T], name: str, what: str) -> T:
         phrase("There is no {what} `{name}`.", what=what, name=name),
         phrase("Did you mean `{name}`?", name=close[0])
         if close
-        else phrase("Known names: {names}.", names=", ".join(f"`{one}`" for one in accounts) or "none"),
+        else joined(
+            " ", [phrase("Known names: {names}.", names=", ".join(f"`{one}`" for one in accounts) or "none"), more]
+        ),
     )
 
 
@@ -189,7 +191,10 @@ class Secrets:
         except MissingValueError as missing:
             raise ToolError(
                 phrase("`{field}` of this account cannot be filled in: {why}.", field=name, why=missing),
-                suggestion=phrase("Ask the user to set it, and to run `ferrule toolbox check`."),
+                suggestion=advice(
+                    "Ask the user to set it, and to run `ferrule toolbox check`.",
+                    "Set it, and run `ferrule toolbox check`.",
+                ),
             ) from None
 
     def hide(self, name: str, value: str) -> None:

@@ -65,7 +65,7 @@ AREAS: tuple[Area, ...] = (
         only_for="vaults",
     ),
     # SQLite comes with Python; a database whose driver is missing says so when it is used.
-    Area("databases", "ferrule.toolbox.databases.tools", "databases", (), phrase("a database in the settings")),
+    Area("databases", "ferrule.toolbox.databases.tools", "databases", ()),
     Area("web", "ferrule.toolbox.web", "web", ("httpcore2", "idna", "jsonschema_rs", "lxml", "trafilatura", "yaml")),
     Area(
         "mail",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import FetchError, fetch, is_local, nearest, phrase
+from ferrule.extension import FetchError, advice, fetch, is_local, nearest, phrase
 from ferrule.toolbox.accounts import Secrets
 from ferrule.toolbox.failures import forbidden, not_found
 
@@ -39,7 +39,10 @@ _ABOUT = (
     f'<?xml version="1.0"?><D:propfind {_NAMES}><D:prop><D:resourcetype/><D:displayname/>'
     "<D:current-user-principal/><C:calendar-home-set/><C:supported-calendar-component-set/></D:prop></D:propfind>"
 )
-_ASK_USER = phrase("Ask the user to look at the account's settings, and to run `ferrule toolbox check`.")
+_ASK_USER = advice(
+    "Ask the user to look at the account's settings, and to run `ferrule toolbox check`.",
+    "Look at the account's settings, and run `ferrule toolbox check`.",
+)
 
 
 class RemoteCalendar(NamedTuple):
@@ -183,7 +186,9 @@ class CalDav:
         if not etag or etag.startswith("W/"):
             raise ToolError(
                 phrase("The server does not say which version of the event this is, so changing it is not safe."),
-                suggestion=phrase("Ask the user to change it in their calendar program."),
+                suggestion=advice(
+                    "Ask the user to change it in their calendar program.", "Change it in your calendar program."
+                ),
             )
         return RemoteEvent(name, etag, body.decode("utf-8", "replace"))
 
@@ -251,7 +256,10 @@ class CalDav:
                     name=self.name,
                     host=urlsplit(url).hostname or "",
                 ),
-                phrase("If that is right, ask the user to set it as the `url` of the account."),
+                advice(
+                    "If that is right, ask the user to set it as the `url` of the account.",
+                    "If that is right, set it as the `url` of the account.",
+                ),
             )
         return url
 
@@ -282,7 +290,7 @@ class CalDav:
             )
         return ToolError(
             phrase("The connection to the calendar server `{host}` was lost.", host=host),
-            suggestion=phrase("Try again later, or ask the user."),
+            suggestion=advice("Try again later, or ask the user.", "Try again later."),
         )
 
     def _refused(self, status: int, url: str) -> ToolError:
@@ -320,7 +328,7 @@ async def connected(name: str, account: CalendarAccount) -> AsyncGenerator[CalDa
             raise ToolError(
                 phrase("The calendar server of `{name}` did not answer in time.", name=name),
                 kind=ErrorKind.TIMEOUT,
-                suggestion=phrase("Try again later, or ask the user."),
+                suggestion=advice("Try again later, or ask the user.", "Try again later."),
             ) from None
 
 

@@ -24,7 +24,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import data_folder, phrase, take_stdout
+from ferrule.extension import advice, data_folder, phrase, take_stdout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -257,7 +257,7 @@ def _understood(heard: _ChildExchange, code: int, what: str, bounds: ChildBounds
     logger.info("A child ended with %d: %s", code, heard.complaints.decode("utf-8", "replace"))
     raise ToolError(
         phrase("{what} cannot be read: it is damaged, or was made to do harm.", what=what),
-        suggestion=phrase("Ask the user for another copy of the file."),
+        suggestion=advice("Ask the user for another copy of the file.", "Get another copy of the file."),
         details={"ended": "crash"},
     )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ferrule import ToolError
-from ferrule.extension import cut, phrase, without_hidden
+from ferrule.extension import advice, cut, phrase, without_hidden
 from ferrule.toolbox.caldav import events_in
 from ferrule.toolbox.failures import invalid
 
@@ -25,7 +25,7 @@ MOST_OCCURRENCES = 5_000
 SECONDS_FOR_ONE = 1.0
 _LONGEST_TEXT = 2_000
 _DEEPEST = 10
-ASK_USER = phrase("Ask the user to change it in their calendar program.")
+ASK_USER = advice("Ask the user to change it in their calendar program.", "Change it in your calendar program.")
 
 
 class TooManyOccurrences(BaseException):

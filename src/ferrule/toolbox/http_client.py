@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, quote_plus
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import PACKED, FetchError, phrase, read_body
+from ferrule.extension import PACKED, FetchError, advice, phrase, read_body
 from ferrule.toolbox.accounts import Secrets, named
 from ferrule.toolbox.failures import forbidden, invalid, not_found
 from ferrule.toolbox.web_address import OpenedHosts, WebAddress, parse_host
@@ -121,7 +121,10 @@ class HttpClient:
                     seconds=f"{self._web.timeout:g}",
                 ),
                 kind=ErrorKind.TIMEOUT,
-                suggestion=phrase("Try again later, or ask for less. The user can raise `web.timeout`."),
+                suggestion=advice(
+                    "Try again later, or ask for less. The user can raise `web.timeout`.",
+                    "Try again later, ask for less, or raise `web.timeout`.",
+                ),
             ) from None
 
     async def _sent(self, request: WebRequest, *, follow: bool) -> Reply:
@@ -182,7 +185,10 @@ class HttpClient:
             why = request.secrets.masked(said) if request.secrets else said
             raise ToolError(
                 phrase("{origin} cannot be reached: {why}.", origin=address.origin, why=why.rstrip(".")),
-                suggestion=phrase("Check the address; if it is right, try again later or ask the user."),
+                suggestion=advice(
+                    "Check the address; if it is right, try again later or ask the user.",
+                    "Check the address; if it is right, try again later.",
+                ),
             ) from None
         mask = request.secrets.masked if request.secrets is not None else str
         received = [(name.decode("latin-1"), mask(value.decode("latin-1"))) for name, value in raw[:_MOST_HEADERS]]
@@ -200,7 +206,10 @@ class HttpClient:
             if error.why == "size":
                 raise ToolError(
                     phrase("{origin} sent more than {most} bytes.", origin=address.origin, most=f"{most:,}"),
-                    suggestion=phrase("Ask for a smaller part. The user can raise `web.most_bytes`."),
+                    suggestion=advice(
+                        "Ask for a smaller part. The user can raise `web.most_bytes`.",
+                        "Ask for a smaller part, or raise `web.most_bytes`.",
+                    ),
                 ) from None
             raise ToolError(
                 phrase("{origin} sent a damaged compressed answer.", origin=address.origin)
@@ -242,7 +251,11 @@ class _CheckedBackend:
         if not usable:
             raise forbidden(
                 phrase("`{host}` is not on the public internet ({address}).", host=host, address=addresses[0]),
-                phrase("If you need it, ask the user to add `{host}` to `web.private` in their settings.", host=host),
+                advice(
+                    "If you need it, ask the user to add `{host}` to `web.private` in their settings.",
+                    "If you need it, add `{host}` to `web.private` in your settings.",
+                    host=host,
+                ),
             )
         failed: Exception = OSError()
         for one in usable[:_MOST_TRIED]:
@@ -296,7 +309,7 @@ def with_credential(request: WebRequest, credential: Credential) -> None:
     if not value.isprintable():
         raise ToolError(
             phrase("The credential holds a control character, which no header can."),
-            suggestion=phrase("Ask the user to correct it in their settings."),
+            suggestion=advice("Ask the user to correct it in their settings.", "Correct it in your settings."),
         )
     if credential.query:
         request.extra_query = f"{quote(credential.query, safe='')}={quote(value, safe='')}"
@@ -359,7 +372,14 @@ def checked_headers(given: Mapping[str, str], credential: Credential | None = No
             )
         if is_secret_name(name) or (credential is not None and low == (credential.header or "authorization").lower()):
             raise invalid(
-                phrase("The header `{name}` is for credentials, which only the user sets.", name=name),
-                phrase("Name one in `credential`, or ask the user to add it to their settings."),
+                advice(
+                    "The header `{name}` is for credentials, which only the user sets.",
+                    "The header `{name}` is for credentials, which belong in your settings.",
+                    name=name,
+                ),
+                advice(
+                    "Name one in `credential`, or ask the user to add it to their settings.",
+                    "Name one in `credential`, or add it to your settings.",
+                ),
             )
     return list(given.items())

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ferrule import ToolError
-from ferrule.extension import controls_in, flattened, phrase, without_hidden
+from ferrule.extension import advice, controls_in, flattened, phrase, without_hidden
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.failures import invalid, not_found
 
@@ -83,7 +83,7 @@ def _parts(data: bytes) -> list[Mail]:
     except RecursionError:
         raise ToolError(
             phrase("The message holds parts in parts in parts, deeper than any mail program makes them."),
-            suggestion=phrase("Ask the user to look at it in their mail program."),
+            suggestion=advice("Ask the user to look at it in their mail program.", "Look at it in your mail program."),
         ) from None
     return found
 

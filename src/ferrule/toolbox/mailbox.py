@@ -25,7 +25,7 @@ from imap_tools.mailbox import BaseMailBox
 from imap_tools.utils import encode_folder
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import is_local, nearest, phrase
+from ferrule.extension import advice, is_local, nearest, phrase
 from ferrule.toolbox.accounts import Secrets
 from ferrule.toolbox.failures import forbidden, invalid, not_found
 from ferrule.toolbox.mail_message import MailHeader, plain_line, readable, require_plain
@@ -92,15 +92,19 @@ def server_at(url: str, protocol: str) -> MailServer:
         raise ToolError(
             phrase("`{protocol}` of this account must be `{protocol}s://host`, with `:port` where it is unusual.",
                    protocol=protocol),
-            suggestion=phrase("Ask the user to correct it in their settings, and to run `ferrule toolbox check`."),
+            suggestion=advice("Ask the user to correct it in their settings, and to run `ferrule toolbox check`.",
+                              "Correct it in your settings, and run `ferrule toolbox check`."),
         )  # fmt: skip
     return MailServer(host, port or _PORTS[parts.scheme], parts.scheme.endswith("s"))
 
 
 def explained(error: BaseException, server: MailServer, secrets: Secrets, seconds: float) -> ToolError:
     """What went wrong on the way to a server, in words without a secret."""
-    asking = phrase("Ask the user to look at the account's settings, and to run `ferrule toolbox check`.")
-    later = phrase("Try again later, or ask the user.")
+    asking = advice(
+        "Ask the user to look at the account's settings, and to run `ferrule toolbox check`.",
+        "Look at the account's settings, and run `ferrule toolbox check`.",
+    )
+    later = advice("Try again later, or ask the user.", "Try again later.")
     at = server.words
     if isinstance(error, ToolError):
         return error
@@ -130,7 +134,10 @@ def explained(error: BaseException, server: MailServer, secrets: Secrets, second
 def login_refused(name: str) -> ToolError:
     return forbidden(
         phrase("The server refused the user or the password of the account `{name}`.", name=name),
-        phrase("Ask the user to correct them, and to run `ferrule toolbox check`."),
+        advice(
+            "Ask the user to correct them, and to run `ferrule toolbox check`.",
+            "Correct them, and run `ferrule toolbox check`.",
+        ),
     )
 
 
@@ -211,7 +218,8 @@ class Mailbox(BaseMailBox):
                 client.shutdown()
                 raise ToolError(
                     phrase("The server at `{at}` offers no TLS, so no password is sent to it.", at=server.words),
-                    suggestion=phrase("Ask the user to set `imap = \"imaps://…\"` for this account."),
+                    suggestion=advice('Ask the user to set `imap = "imaps://…"` for this account.',
+                                      'Set `imap = "imaps://…"` for this account.'),
                 )  # fmt: skip
             client.starttls(server.context(upgrade=True))
         return client
@@ -322,7 +330,9 @@ class Mailbox(BaseMailBox):
         if not moves and "UIDPLUS" not in able:
             raise ToolError(
                 phrase("The server can neither move messages nor remove single ones, so nothing was moved."),
-                suggestion=phrase("Ask the user to move them in their mail program."),
+                suggestion=advice(
+                    "Ask the user to move them in their mail program.", "Move them in your mail program."
+                ),
             )
         self._done("MOVE", self.client.uid("MOVE" if moves else "COPY", _listed(uids), target))
         said: Any = self.client.response("COPYUID")[1]
@@ -358,7 +368,7 @@ def opened(name: str, account: MailAccount, cancellation: Cancellation | None = 
     if not account.imap:
         raise ToolError(
             phrase("The account `{name}` has no `imap` server, so its mails cannot be read.", name=name),
-            suggestion=phrase("Ask the user to set it."),
+            suggestion=advice("Ask the user to set it.", "Set it in your settings."),
         )
     secrets = Secrets(account)
     server = server_at(secrets.fill("imap"), "imap")

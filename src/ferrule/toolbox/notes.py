@@ -580,7 +580,8 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         place = place_of(desk, note, operation)
         make = _editor(place, operation, section, content, properties)
         changed = change_file(context, str(place.path), make, must_exist=operation != "create")
-        done = f"Created `{changed.place}`." if changed.created else f"Edited `{changed.place}`"
+        name = one_line(changed.place.name)
+        done = f"Created `{name}`." if changed.created else f"Edited `{name}`"
         where = f", section `{section}`" if section else ""
         words = done if changed.created else f"{done}{where} (+{changed.added} -{changed.removed} lines)."
         data: NoteEdited = {

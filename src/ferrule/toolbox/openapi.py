@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import NOWHERE, cut, phrase, pointed, visible
+from ferrule.extension import NOWHERE, advice, cut, phrase, pointed, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -288,7 +288,8 @@ class OpenApi:
             raise ToolError(
                 phrase("The operation `{id}` cannot be called: {why}.", id=operation.id, why=error.message.rstrip(".")),
                 kind=ErrorKind.EXECUTION,
-                suggestion=error.suggestion or phrase("Ask the user to correct the API's document."),
+                suggestion=error.suggestion
+                or advice("Ask the user to correct the API's document.", "Correct the API's document."),
             ) from None
 
     def _details(self, operation: ApiOperation, item: JsonObject, spec: JsonObject) -> Details:

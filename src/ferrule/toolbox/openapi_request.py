@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from ferrule import ToolError
-from ferrule.extension import phrase
+from ferrule.extension import advice, phrase
 from ferrule.toolbox.failures import invalid
 from ferrule.toolbox.http_client import WebRequest, checked_headers
 from ferrule.toolbox.web_address import parse_address
@@ -30,7 +30,10 @@ def request_of(operation: ApiOperation, arguments: Mapping[str, Any], read_file:
     if not details.base_url:
         raise ToolError(
             phrase("The API's document names no server."),
-            suggestion=phrase("Ask the user to set `base_url` of this API in their settings."),
+            suggestion=advice(
+                "Ask the user to set `base_url` of this API in their settings.",
+                "Set `base_url` of this API in your settings.",
+            ),
         )
     url, query = _url(operation, details, arguments)
     headers: dict[str, str] = {"Accept": "application/json, */*;q=0.5"}

@@ -32,7 +32,7 @@ from aiosmtplib import (
 )
 
 from ferrule import ToolError
-from ferrule.extension import controls_in, joined, phrase
+from ferrule.extension import advice, controls_in, joined, phrase
 from ferrule.toolbox.accounts import Secrets
 from ferrule.toolbox.failures import invalid
 from ferrule.toolbox.mail_message import plain_line, readable, require_plain
@@ -117,7 +117,8 @@ def require_sendable(subject: str, text: str) -> tuple[str, str]:
         )
     if len(text) > MOST_TEXT:
         raise invalid(
-            phrase("`text` has {n} characters; at most {most} are sent, so that the user can read all of it first.",
+            advice("`text` has {n} characters; at most {most} are sent, so that the user can read all of it first.",
+                   "`text` has {n} characters; at most {most} are sent, so that you can read all of it first.",
                    n=f"{len(text):,}", most=f"{MOST_TEXT:,}"),
             phrase("Write the rest to a file and attach it."),
         )  # fmt: skip
@@ -245,7 +246,10 @@ async def deliver(name: str, account: MailAccount, message: bytes, sender: str, 
                     "over and before the server confirmed it.",
                     at=server.words,
                 ),
-                suggestion=phrase("Do not send it again. Ask the user whether it arrived."),
+                suggestion=advice(
+                    "Do not send it again. Ask the user whether it arrived.",
+                    "Find out whether it arrived before you send it again.",
+                ),
                 details={"sent": "unknown"},
             ) from None
         why = _explained(error, server, secrets, account)
@@ -275,7 +279,7 @@ def _server_of(name: str, account: MailAccount) -> tuple[MailServer, Secrets]:
     if not account.smtp:
         raise ToolError(
             phrase("The account `{name}` has no `smtp` server, so it cannot send.", name=name),
-            suggestion=phrase("Ask the user to set it, or save a draft."),
+            suggestion=advice("Ask the user to set it, or save a draft.", "Set it in your settings, or save a draft."),
         )
     secrets = Secrets(account)
     return server_at(secrets.fill("smtp"), "smtp"), secrets
@@ -299,7 +303,8 @@ async def _signed_in(name: str, account: MailAccount, server: MailServer, secret
             raise ToolError(
                 phrase("The server at `{at}` offers no TLS, so neither password nor mail is sent to it.",
                        at=server.words),
-                suggestion=phrase("Ask the user to set `smtp = \"smtps://…\"` for this account."),
+                suggestion=advice('Ask the user to set `smtp = "smtps://…"` for this account.',
+                                  'Set `smtp = "smtps://…"` for this account.'),
             )  # fmt: skip
         if password and client.supports_extension("auth"):  # one that knows no passwords takes mail by other rules
             try:

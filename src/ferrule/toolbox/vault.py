@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import Edit, PathError, Place, Text, decode, nearest, one_line, phrase, splice
+from ferrule.extension import Edit, PathError, Place, Text, advice, decode, nearest, one_line, phrase, splice
 from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.markdown_note import MOST_CHARACTERS, Note, alike
 
@@ -220,7 +220,10 @@ def find_vaults(session: Session, paths: Paths, configured: Sequence[Path]) -> l
             if problem.code == "outside":
                 raise ToolError(
                     phrase("The vault `{folder}` is outside the workspace.", folder=folder),
-                    suggestion=phrase("Ask the user to add it to the session's folders (`Environment(roots=[…])`)."),
+                    suggestion=advice(
+                        "Ask the user to add it to the session's folders (`Environment(roots=[…])`).",
+                        "Add its folder to `files.folders` in your settings.",
+                    ),
                 ) from None
             raise
         found[place.path] = place

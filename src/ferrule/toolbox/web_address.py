@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ferrule.extension import cut, hidden_in, phrase
+from ferrule.extension import advice, cut, hidden_in, phrase
 from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
@@ -104,7 +104,10 @@ def parse_address(text: str) -> WebAddress:
     if "@" in authority:
         raise invalid(
             phrase("The URL holds a user name or password before its host."),
-            phrase("Leave it out; name a credential instead, which the user keeps in the settings."),
+            advice(
+                "Leave it out; name a credential instead, which the user keeps in the settings.",
+                "Leave it out; name a credential from your settings instead.",
+            ),
         )
     host, port = _host_and_port(authority)
     path, query = _normal(found["path"] or "/", _KEPT_IN_PATH), _normal(found["query"] or "", _KEPT_IN_QUERY)

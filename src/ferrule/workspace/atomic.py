@@ -23,7 +23,7 @@ from ferrule.core.files import (
     write_new,
 )
 from ferrule.core.guarded_names import CONFIGS
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.pipeline.threads import seen_through
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.problems import PathError
@@ -174,7 +174,8 @@ def _take_place(place: Place, temporary: str, folder: int, check: Callable[[], b
                     "locked",
                     phrase("git is changing `{place}`, or was stopped while it did: `{lock}` is there.",
                            place=place, lock=lock),
-                    suggestion=phrase("Try again. If git is not running, ask the user to remove that file."),
+                    suggestion=advice("Try again. If git is not running, ask the user to remove that file.",
+                                      "Try again. If git is not running, remove that file."),
                 )  # fmt: skip
             sleep(0.02)
         try:
@@ -286,7 +287,10 @@ def has_other_names(place: str, count: int) -> PathError:
             count=count,
         ),
         kind=ErrorKind.PERMISSION,
-        suggestion=phrase("Change a copy of it, or ask the user to allow it (setting `files.hard_links`)."),
+        suggestion=advice(
+            "Change a copy of it, or ask the user to allow it (setting `files.hard_links`).",
+            "Change a copy of it, or allow it (setting `files.hard_links`).",
+        ),
     )
 
 

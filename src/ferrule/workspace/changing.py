@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.workspace.atomic import writing
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.problems import PathError
@@ -152,7 +152,10 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
                     why=why,
                 ),
                 kind=problem.kind,
-                suggestion=phrase("Ask the user to make it readable, or write to another file."),
+                suggestion=advice(
+                    "Ask the user to make it readable, or write to another file.",
+                    "Make it readable, or write to another file.",
+                ),
             ) from None
         expect = files.tracker.require_seen(place, before)
         text = decode(before)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.workspace.confined import without_waiting
 from ferrule.workspace.git_folders import SHA1, SHA256, SUMS, first_line, git_folder, start_of
 
@@ -129,7 +129,7 @@ def _top(paths: Paths) -> Path | None:
                 if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113
                     raise ToolError(
                         phrase("`.git/{name}` is not a regular file, so git cannot read this repository.", name=name),
-                        suggestion=phrase("Go on without git, or ask the user to look at `.git`."),
+                        suggestion=advice("Go on without git, or ask the user to look at `.git`.", "Look at `.git`."),
                     )
             return folder
         if folder == highest:
@@ -156,7 +156,7 @@ def _check_outside(paths: Paths, top: Path) -> None:
     raise ToolError(
         phrase("`.git` leads to a repository outside the workspace that does not belong to it."),
         kind=ErrorKind.PERMISSION,
-        suggestion=phrase("Go on without git, or ask the user to look at `.git`."),
+        suggestion=advice("Go on without git, or ask the user to look at `.git`.", "Look at `.git`."),
     )
 
 

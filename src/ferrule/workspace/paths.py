@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.nearest import nearest
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.phrases import advice, joined, phrase
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.names import (
     check_new_names,
@@ -54,6 +54,7 @@ def require_regular(place: Place, found: os.stat_result) -> None:
         raise PathError(
             "directory",
             phrase("`{place}` is a directory, not a file.", place=place),
+            kind=ErrorKind.VALIDATION,
             suggestion=phrase("List it instead."),
         )
     raise _special(place, found.st_mode, phrase("Give a regular file."))
@@ -66,7 +67,12 @@ def require_folder(paths: Paths, place: Place, suggestion: str) -> None:
         return
     if found is not None and not stat.S_ISREG(found.st_mode):
         raise _special(place, found.st_mode, phrase("Give a folder."))
-    raise PathError("file", phrase("`{place}` is a file, not a folder.", place=place), suggestion=suggestion)
+    raise PathError(
+        "file",
+        phrase("`{place}` is a file, not a folder.", place=place),
+        kind=ErrorKind.VALIDATION,
+        suggestion=suggestion,
+    )
 
 
 def require_file_or_folder(paths: Paths, place: Place) -> None:
@@ -79,7 +85,10 @@ def require_file_or_folder(paths: Paths, place: Place) -> None:
 def _special(place: Place, mode: int, suggestion: str) -> PathError:
     kind = _SPECIAL.get(stat.S_IFMT(mode), phrase("not a regular file"))
     return PathError(
-        "special", phrase("`{place}` is {kind}, and is not opened.", place=place, kind=kind), suggestion=suggestion
+        "special",
+        phrase("`{place}` is {kind}, and is not opened.", place=place, kind=kind),
+        kind=ErrorKind.VALIDATION,
+        suggestion=suggestion,
     )
 
 
@@ -187,7 +196,7 @@ _MOST_NAMES = 5000
 class Place:
     """A path that was looked at: inside a root, with every link on the way followed.
 
-    `path` is where it really is; `name` is how it is shown, relative to the first root where that is shorter.
+    `path` is where it really is; `name` says where that is from the first root on, where it lies in it.
     """
 
     root: Root
@@ -195,6 +204,13 @@ class Place:
     name: str
     remarks: tuple[str, ...] = field(default=(), compare=False)
     """What a model must be told of it: that the name on the disk is not quite the one it gave."""
+    given: str = field(default="", compare=False)
+    """The path as the caller gave it; empty for one that was found."""
+
+    @property
+    def shown(self) -> str:
+        """The path as its caller knows it."""
+        return self.given or self.name
 
     @property
     def inner(self) -> str:
@@ -206,7 +222,7 @@ class Place:
         return "\n".join([text, *(f"[{one}]" for one in self.remarks)])
 
     def __str__(self) -> str:
-        return one_line(self.name)
+        return one_line(self.shown)
 
 
 class Root:
@@ -282,7 +298,7 @@ class Paths:
         path = self.directory / with_home(given)
         wanted = _without_dots(path) if ".." in given else Path(os.path.normpath(path))
         try:
-            return self._settle(given, wanted, links=0)
+            return replace(self._settle(given, wanted, links=0), given=given)
         except OSError as error:
             raise failed(one_line(given), error) from None
 
@@ -346,8 +362,9 @@ class Paths:
                     mount=self.show(mount),
                 ),
                 kind=ErrorKind.PERMISSION,
-                suggestion=phrase(
+                suggestion=advice(
                     "Ask the user to add the folder `{mount}` (setting `files.folders`), or go on without it.",
+                    "Add the folder `{mount}` to `files.folders` in your settings.",
                     mount=self.show(mount),
                 ),
             )
@@ -445,15 +462,15 @@ class Paths:
         try:
             return open_beneath(place.root.descriptor, place.inner, flags, mode)
         except LeadsOut:
-            raise self.outside(place.name) from None
+            raise self.outside(place.shown) from None
 
     def open_file(self, place: Place) -> int:
         """Open a regular file for reading. Devices, pipes and sockets are refused without being opened."""
-        self.kept.require_read(place.path, place.name)
+        self.kept.require_read(place.path, place.shown)
         try:
             found = self.open(place, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
         except FileNotFoundError:
-            raise nothing_at(self, place.name, place) from None
+            raise nothing_at(self, place.shown, place) from None
         except OSError as error:
             raise failed(str(place), error) from None
         try:

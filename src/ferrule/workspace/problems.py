@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,10 @@ def workspace_gone(why: str) -> PathError:
     return PathError(
         "workspace",
         phrase("The folder of the workspace cannot be used: {why}.", why=why),
-        suggestion=phrase("No path will work until the user has restored it and started a new session; tell them."),
+        suggestion=advice(
+            "No path will work until the user has restored it and started a new session; tell them.",
+            "Restore it, and start a new session.",
+        ),
     )
 
 
@@ -61,10 +64,10 @@ def failed(path: str, error: OSError) -> PathError:
             "permission",
             phrase("`{path}` cannot be opened: {why}.", path=path, why=why),
             kind=ErrorKind.PERMISSION,
-            suggestion=phrase("Go on without it, or ask the user to make it readable."),
+            suggestion=advice("Go on without it, or ask the user to make it readable.", "Make it readable."),
         )
     return PathError(
         "failed",
         phrase("`{path}` cannot be used: {why}.", path=path, why=why),
-        suggestion=phrase("Go on without it, or tell the user."),
+        suggestion=advice("Go on without it, or tell the user.", "Look at the file and its disk."),
     )

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
@@ -100,7 +100,10 @@ def _denied(message: str) -> PathError:
         "denied",
         message,
         kind=ErrorKind.PERMISSION,
-        suggestion=phrase("Do not try to reach it another way; go on without it, or ask the user."),
+        suggestion=advice(
+            "Do not try to reach it another way; go on without it, or ask the user.",
+            "`ferrule rules list` shows the rules that are in force.",
+        ),
     )
 
 

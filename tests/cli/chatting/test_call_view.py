@@ -94,7 +94,12 @@ def test_the_last_lines_of_a_command_are_live_and_then_a_few_stay() -> None:
             "[stopped] Read a.py — stopped (0.1 s)",
         ),
         (
-            result("Bash", {"exit_code": 2, "stdout": ""}, display="ended with code 2"),
+            result(
+                "Bash",
+                error=failed(ErrorKind.EXECUTION, "The command ended with exit code 2."),
+                display="ended with code 2",
+                exit_code=2,
+            ),
             "✗ Read a.py — ended with code 2 (0.1 s)",
             "[ended] Read a.py — ended with code 2 (0.1 s)",
         ),

@@ -14,7 +14,7 @@ from ferrule import RawCall, Runtime, Session, tool
 from ferrule.agent.agent_events import CallAsked
 from ferrule.agent.calling import doing as words_of
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.builtin.bash import _display
+from ferrule.builtin.command_result import display
 from ferrule.builtin.shell_run import Told
 from ferrule.cli.chatting.call_view import CallView, counted, doing, outcome, shows_output
 from ferrule.cli.words import choose_language
@@ -52,7 +52,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 async def results(folder: Path) -> list[tuple[str, ToolResult]]:
     (folder / "dot.bin").write_bytes(bytes(range(256)))
-    runtime = Runtime(builtin_tools(), session=Session(workspace=folder), policy=SaysYes())
+    runtime = Runtime(builtin_tools(family="all"), session=Session(workspace=folder), policy=SaysYes())
     async with runtime:
         return [(name, await runtime.run(RawCall(name, arguments))) for name, arguments in CALLS]
 
@@ -64,7 +64,7 @@ Write: created, 3 lines
 Write: overwritten, 1 line
 Edit: edited (+2 −1)
 Read: read 2 lines
-Read: read 1 line of 2
+Read: read line 1 of 2
 Read: binary file, 256 bytes
 readFile: read 12 bytes
 Glob: found 1 file
@@ -88,7 +88,7 @@ Write: 已创建，3 行
 Write: 已覆盖，1 行
 Edit: 已编辑（+2 −1）
 Read: 读取了 2 行
-Read: 读取了 1 行，共 2 行
+Read: 读取了第 1 行，共 2 行
 Read: 二进制文件，256 字节
 readFile: 读取了 12 字节
 Glob: 找到 1 个文件
@@ -123,7 +123,7 @@ def ran(**known: Any) -> Any:
 def test_what_came_of_a_command(known: dict[str, Any], changed: int | None, english: str, chinese: None) -> None:
     told = Told()
     told.changed = changed
-    said = _display(ran(**known), told)
+    said = display(ran(**known), told)
     assert said == english
     in_chinese = outcome(ToolResult("c", "Bash", True, "", said))
     assert in_chinese != english
@@ -163,7 +163,7 @@ def test_while_it_runs_a_tool_says_what_it_does_and_else_what_it_was_given(
 
 
 def test_every_built_in_says_what_it_does_in_chinese(chinese: None) -> None:
-    for one in builtin_tools():
+    for one in builtin_tools(family="all"):
         schema: Any = one.input_schema
         values = dict.fromkeys(schema.get("properties", {}), "x")
         said = doing(CallAsked(RawCall(one.name, {}), "", one.doing, values))
@@ -171,7 +171,7 @@ def test_every_built_in_says_what_it_does_in_chinese(chinese: None) -> None:
 
 
 def test_what_a_search_streams_is_its_result_again() -> None:
-    assert {one.name for one in builtin_tools() if not shows_output(one)} == {
+    assert {one.name for one in builtin_tools(family="all") if not shows_output(one)} == {
         "Glob", "Grep", "FileSearch", "searchFiles",
     }  # fmt: skip
     assert shows_output(ask_oracle)

@@ -40,7 +40,7 @@ from ferrule.models.local import local_model as module
 from ferrule.models.local.local_model import Engine, LocalModel, answer_grammar, lines_of, literal, local_model
 from ferrule.models.local.weights import QWEN_CODER, SMOLLM2, KnownWeights, Weights, WeightsPart
 
-TOOLS = builtin_tools()
+TOOLS = builtin_tools(family="all")
 LISTING = "`docs` holds 1 folder and 2 files:\n  guides/\n  README.md  1.1 kB\n  style.md  1.6 kB"
 
 

@@ -10,8 +10,8 @@ from ferrule.builtin.all_tools import builtin_tools
 from ferrule.core.function_tool import tool
 from ferrule.models.local.pick_call import CallPicker, Role, fill, globs_for, is_text, role_of
 
-TOOLS = {one.name: one for one in builtin_tools()}
-ALL = CallPicker(builtin_tools())
+TOOLS = {one.name: one for one in builtin_tools(family="all")}
+ALL = CallPicker(builtin_tools(family="all"))
 
 
 def filled(tool: str, request: str) -> dict[str, Any]:

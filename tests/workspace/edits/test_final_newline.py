@@ -30,7 +30,7 @@ def test_blanks_beside_an_exact_text_stay():
 
 def test_a_copy_of_a_line_without_its_ending_is_not_taken_away_by_a_guess():
     assert words("a\n'b'\nc\n", "‘b’", "") == snapshot("""\
-[misfit, execution_error] The old text fits on line 2, but it is a whole line without its line ending and the new text is empty, so whether an empty line should stay is not clear. Nothing was changed.
+[misfit, validation_error] The old text fits on line 2, but it is a whole line without its line ending and the new text is empty, so whether an empty line should stay is not clear. Nothing was changed.
 
      2	'b'
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
@@ -41,14 +41,14 @@ Suggestion: To remove the line, end the old text with its line ending; to leave 
 
 def test_an_ending_that_one_text_alone_has_is_not_guessed_at():
     assert words("a\n'b'\nc\n", "‘b’", "x\n") == snapshot("""\
-[misfit, execution_error] The old text fits on line 2, but only the new text ends with a line ending, so whether an empty line should follow is not clear. Nothing was changed.
+[misfit, validation_error] The old text fits on line 2, but only the new text ends with a line ending, so whether an empty line should follow is not clear. Nothing was changed.
 
      2	'b'
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
 Suggestion: End both texts with a line ending, or neither; or add the line that follows to both.\
 """)
     assert words("a\n'b'\nc\n", "‘b’\n", "x") == snapshot("""\
-[misfit, execution_error] The old text fits on line 2, but only the old text ends with a line ending, so whether the line that follows should be joined to the new text is not clear. Nothing was changed.
+[misfit, validation_error] The old text fits on line 2, but only the old text ends with a line ending, so whether the line that follows should be joined to the new text is not clear. Nothing was changed.
 
      2	'b'
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
@@ -58,7 +58,7 @@ Suggestion: End both texts with a line ending, or neither; or add the line that 
 
 def test_an_empty_line_lost_at_the_end_of_a_copy():
     assert words("a\n'b'\n\nc\n", "a\n‘b’\n", "a\nx\n\n") == snapshot("""\
-[misfit, execution_error] The old text fits on line 1, but an empty line follows it, and the new text ends with one more: whether there should then be two is not clear. Nothing was changed.
+[misfit, validation_error] The old text fits on line 1, but an empty line follows it, and the new text ends with one more: whether there should then be two is not clear. Nothing was changed.
 
      1	a
      2	'b'
@@ -69,7 +69,7 @@ Suggestion: Add the empty line to both texts.\
 
 def test_a_line_ending_lost_at_the_start_does_not_join_lines():
     assert words("a\n  'b'\nc\n", "\n  ‘b’\n", "  x\n") == snapshot("""\
-[misfit, execution_error] The old text fits on line 1, but it starts with a line ending and the new text does not, so whether to join the line before is not clear. Nothing was changed.
+[misfit, validation_error] The old text fits on line 1, but it starts with a line ending and the new text does not, so whether to join the line before is not clear. Nothing was changed.
 
      1	a
      2	··'b'

@@ -18,14 +18,14 @@ def test_the_exact_text_is_replaced_and_nothing_else():
 
 def test_a_text_found_twice_is_not_touched():
     assert words("a\nb\na\n", "a", "c") == snapshot("""\
-[several, execution_error] The old text is found 2 times: on lines 1, 3.
+[several, validation_error] The old text is found 2 times: on lines 1, 3.
 Suggestion: Add lines before or after it until it is found once, or set `replace_all` to change every one.\
 """)
 
 
 def test_overlapping_places_are_two():
     assert words("aaa\n", "aa", "b") == snapshot("""\
-[several, execution_error] The old text is found 2 times, overlapping itself: on line 1.
+[several, validation_error] The old text is found 2 times, overlapping itself: on line 1.
 Suggestion: Add lines before or after it until it is found once.\
 """)
     assert edited("aaa\n", "aa", "b", replace_all=True) == (EXACT, "ba\n")
@@ -33,7 +33,7 @@ Suggestion: Add lines before or after it until it is found once.\
 
 def test_many_places_are_counted_and_the_first_told():
     assert words("x = 1\n" * 30, "x = 1", "x = 2") == snapshot("""\
-[several, execution_error] The old text is found 30 times: on lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20 and 10 more.
+[several, validation_error] The old text is found 30 times: on lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20 and 10 more.
 Suggestion: Add lines before or after it until it is found once, or set `replace_all` to change every one.\
 """)
 
@@ -290,7 +290,7 @@ class TestIndentation:
 
     def test_an_indentation_that_cannot_be_told_is_not_guessed(self):
         assert words("\ta()\n\tb()\n", "a()\nb()\n", "a()\nif x:\n    b()\nb()\n") == snapshot("""\
-[misfit, execution_error] The old text fits on line 1, but the indentation of its new lines is not clear from it. Nothing was changed.
+[misfit, validation_error] The old text fits on line 1, but the indentation of its new lines is not clear from it. Nothing was changed.
 
      1	→a()
      2	→b()

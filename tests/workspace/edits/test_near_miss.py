@@ -12,7 +12,7 @@ FILE = "class Door:\n    def open(self):\n\tif self.locked:\n            return 
 def test_a_miss_shows_the_nearest_place_and_the_first_difference():
     old = "    def open(self):\n        if self.closed:\n            return False\n"
     assert words(FILE, old, "") == snapshot("""\
-[missing, not_found_error] The old text is not in the file. The nearest is on lines 2-4. The first difference is on line 3, column 10: the file has `if self.locked:`, you gave `if self.closed:`.
+[missing, validation_error] The old text is not in the file. The nearest is on lines 2-4. The first difference is on line 3, column 10: the file has `if self.locked:`, you gave `if self.closed:`.
 
      2	····def open(self):
      3	→if self.locked:
@@ -24,7 +24,7 @@ Suggestion: Copy the old text from these lines, with their spaces and tabs, and 
 
 def test_one_line():
     assert words(FILE, "self.state = 'ajar'", "x") == snapshot("""\
-[missing, not_found_error] The old text is not in the file. The nearest is on line 5. The first difference is on line 5, column 23: the file has `…lf.state = 'open'`, you gave `…lf.state = 'ajar'`.
+[missing, validation_error] The old text is not in the file. The nearest is on line 5. The first difference is on line 5, column 23: the file has `…lf.state = 'open'`, you gave `…lf.state = 'ajar'`.
 
      5	········self.state = 'open'
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
@@ -34,7 +34,7 @@ Suggestion: Copy the old text from these lines, with their spaces and tabs, and 
 
 def test_a_text_that_differs_in_case_alone_is_shown():
     assert words(FILE, "CLASS DOOR:", "x") == snapshot("""\
-[missing, not_found_error] The old text is not in the file. The nearest is on line 1. The first difference is on line 1, column 1: the file has `class Door:`, you gave `CLASS DOOR:`.
+[missing, validation_error] The old text is not in the file. The nearest is on line 1. The first difference is on line 1, column 1: the file has `class Door:`, you gave `CLASS DOOR:`.
 
      1	class Door:
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
@@ -44,14 +44,14 @@ Suggestion: Copy the old text from these lines, with their spaces and tabs, and 
 
 def test_nothing_like_it():
     assert words(FILE, "zebra", "x") == snapshot("""\
-[missing, not_found_error] The old text is not in the file, nor anything like it.
+[missing, validation_error] The old text is not in the file, nor anything like it.
 Suggestion: Read the file again and copy the text to change from it.\
 """)
 
 
 def test_a_place_at_the_end_of_the_file():
     assert words(FILE, "        self.state = 'open'\n        return True\n", "x\n") == snapshot("""\
-[missing, not_found_error] The old text is not in the file. The nearest is on line 5. The first difference is on line 6: the file ends before it, you gave `········return True`.
+[missing, validation_error] The old text is not in the file. The nearest is on line 5. The first difference is on line 6: the file ends before it, you gave `········return True`.
 
      5	········self.state = 'open'
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
@@ -61,7 +61,7 @@ Suggestion: Copy the old text from these lines, with their spaces and tabs, and 
 
 def test_a_difference_in_blanks_alone_is_told():
     assert words('call("a  b")\n', 'call("a b")\n', "x\n") == snapshot("""\
-[missing, not_found_error] The old text is not in the file. The nearest is on line 1. The first difference is on line 1, column 9: the file has `call("a··b")`, you gave `call("a b")`.
+[missing, validation_error] The old text is not in the file. The nearest is on line 1. The first difference is on line 1, column 9: the file has `call("a··b")`, you gave `call("a b")`.
 
      1	call("a··b")
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
@@ -91,7 +91,7 @@ def test_what_the_miss_shows_is_enough_for_the_next_try():
 def test_marks_that_the_text_has_itself_are_not_used_for_blanks():
     text = "a → b\n\tc · d\n"
     assert words(text, "a → b\n\tc · e\n", "") == snapshot("""\
-[missing, not_found_error] The old text is not in the file. The nearest is on lines 1-2. The first difference is on line 2, column 6: the file has `c · d`, you gave `c · e`.
+[missing, validation_error] The old text is not in the file. The nearest is on lines 1-2. The first difference is on line 2, column 6: the file has `c · d`, you gave `c · e`.
 
      1	a → b
      2	⇥c · d
@@ -102,7 +102,7 @@ Suggestion: Copy the old text from these lines, with their spaces and tabs, and 
 
 def test_an_empty_line_at_the_start_that_is_not_there():
     assert words("# one\n# two\n", "\n# one\n# two\n", "x\n") == snapshot("""\
-[missing, not_found_error] The old text is not in the file. The nearest is on lines 1-2. The empty lines at its start are not in the file.
+[missing, validation_error] The old text is not in the file. The nearest is on lines 1-2. The empty lines at its start are not in the file.
 
      1	# one
      2	# two
@@ -122,7 +122,7 @@ def test_a_copy_that_leaves_lines_out_is_shown_the_place_to_its_end():
     """Else the next try would replace less than the new text stands for, and have its last line twice."""
     text = "a = 1\nclass Door:\n    open = 1\n    shut = 2\n    lock = 3\n    key = 4\nb = 2\n"
     assert words(text, "class Door:\n    open = 1\n    lock = 3\n    key = 4\n", "") == snapshot("""\
-[missing, not_found_error] The old text is not in the file. The nearest is on lines 2-6. The first difference is on line 4, column 5: the file has `shut = 2`, you gave `lock = 3`.
+[missing, validation_error] The old text is not in the file. The nearest is on lines 2-6. The first difference is on line 4, column 5: the file has `shut = 2`, you gave `lock = 3`.
 
      2	class Door:
      3	····open = 1

@@ -50,7 +50,7 @@ def test_a_glob_is_read_from_the_searched_folder(tmp_path: Path) -> None:
     assert glob_below("x/*.py", inner) == r"/a\[b\]/x/*.py"
     assert glob_below("!./x/", inner) == r"!/a\[b\]/x/**"
     assert glob_below(f"{tmp_path}/x/*.py", top) == "/x/*.py"
-    assert glob_below(str(tmp_path), top) == "**"
+    assert glob_below(str(tmp_path), top) == "/**"
     assert compile_glob(escape_glob("a*[{!?}]\\")).fullmatch("a*[{!?}]\\")
 
 

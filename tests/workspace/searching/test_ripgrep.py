@@ -57,7 +57,7 @@ def test_without_it_a_search_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(module, "_bundled", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    result = asyncio.run(Runtime(builtin_tools(), session=Session(workspace=tmp_path)).run(tool, arguments))
+    result = asyncio.run(Runtime(builtin_tools(family="all"), session=Session(workspace=tmp_path)).run(tool, arguments))
     assert result.llm_content == snapshot("""\
 Error (execution_error): Searching needs ripgrep, which is not installed.
 

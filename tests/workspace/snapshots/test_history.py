@@ -449,7 +449,7 @@ def test_a_file_that_changes_while_a_batch_is_made_takes_it_all_back(room: Room,
         if position == 1:
             (room.tree / "c").write_bytes(b"mine") if change == "other" else (room.tree / "c").unlink()
 
-    words = "`c` has changed meanwhile" if change == "other" else "`c` no longer exists"
+    words = "/c` has changed meanwhile" if change == "other" else "/c` no longer exists"
     with pytest.raises(PathError, match=words):
         room.history.apply([Write(room.place(name), b"2") for name in "abc"], before_each=meanwhile)
     assert [room.read(name) for name in "ab"] == [b"1"] * 2

@@ -210,10 +210,10 @@ class CallView:
     def _ending(self, result: ToolResult) -> tuple[str, str, str, str]:
         error = result.error
         if error is None and result.success:
-            data, said = _data(result), outcome(result)
-            code = data.get("exit_code", data.get("exitCode"))
-            return ("✓", _("done"), "good", said) if not code else ("✗", _("ended"), "bad", said)
-        why = one_line(localised(error.message if error is not None else result.display_content))
+            return "✓", _("done"), "good", outcome(result)
+        why = one_line(localised(result.display_content or (error.message if error is not None else "")))
+        if result.metadata.get("exit_code"):
+            return "✗", _("ended"), "bad", why
         kind = error.kind if error is not None else ErrorKind.UNKNOWN
         if self.refused_because is not None:
             why = self.refused_because

@@ -194,7 +194,6 @@ async def _quit(chat: Chat, _rest: str) -> None:
 # /undo, /redo and /diff: what the conversation did to the files, shown and undone.
 
 
-_MOST_GROUPS = 1000
 _MOST_LINES = 500
 
 
@@ -229,18 +228,11 @@ async def _redo(chat: Chat, _rest: str) -> None:
 
 async def _diff(chat: Chat, rest: str) -> None:
     """All that this conversation changed and that still stands, or one change."""
-    from ferrule.workspace.snapshots.changes import Phase
-
-    history, session = _history(chat)
-    if rest.isdecimal():
-        text = await asyncio.to_thread(history.diff, int(rest))
-    else:
-        groups = await asyncio.to_thread(history.recent, _MOST_GROUPS, session=session)
-        done = [one for one in groups if one.phase is Phase.DONE]
-        if not done:
-            chat.say(_("Nothing was changed in this conversation."))
-            return
-        text = "".join([await asyncio.to_thread(history.diff, one.number) for one in reversed(done)])
+    history = chat.assistant.app.runtime.session.history
+    text = await asyncio.to_thread(history.diff, int(rest) if rest.isdecimal() else None)
+    if not text:
+        chat.say(_("Nothing was changed in this conversation."))
+        return
     chat.rows(diff_rows(text, chat.screen, _MOST_LINES))
 
 

@@ -308,7 +308,8 @@ def lines_of(result: ToolResult, *, with_fields: bool = False) -> list[str]:
     A document is told by its summary; `with_fields` adds each of its fields.
     """
     if result.error is not None:
-        return [" ".join(f"{result.error.message} {result.error.suggestion or ''}".split())]
+        wrote = [line.rstrip()[:_MOST_LINE] for line in result.after_error.splitlines() if line.strip()]
+        return _bounded([" ".join(f"{result.error.message} {result.error.suggestion or ''}".split()), *wrote])
     try:
         document = json.loads(result.llm_content)
     except ValueError:

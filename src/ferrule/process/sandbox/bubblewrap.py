@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.process.arguments import CommandLine, ProgramWords, checked_environment
 from ferrule.process.folder_index import open_plain
 from ferrule.process.profile import LayerMount, clean_environment
@@ -51,7 +51,10 @@ def writable_roots(folders: Sequence[Path], program: str) -> list[str]:
         if any(is_within(place, root) for place in _OF_THE_SYSTEM):
             raise SandboxRefused(
                 phrase("The workspace contains the system itself, and the sandbox cannot make that writable."),
-                phrase("Ask the user to choose a folder of their own as the workspace."),
+                advice(
+                    "Ask the user to choose a folder of their own as the workspace.",
+                    "Choose a folder of your own as the workspace.",
+                ),
             )
         if is_within(_real(program), root):
             raise SandboxRefused(
@@ -59,12 +62,15 @@ def writable_roots(folders: Sequence[Path], program: str) -> list[str]:
                     "The sandbox's own program `{name}` is inside the workspace, where any command may have put it.",
                     name=Path(program).name,
                 ),
-                phrase("Ask the user to install it outside, with the system's package manager."),
+                advice(
+                    "Ask the user to install it outside, with the system's package manager.",
+                    "Install it outside, with the system's package manager.",
+                ),
             )
         if not os.path.isdir(root):  # noqa: PTH112 - on every start
             raise SandboxRefused(
                 phrase("There is no folder `{root}` to make writable.", root=root),
-                phrase("Ask the user to create it, or to choose another."),
+                advice("Ask the user to create it, or to choose another.", "Create it, or choose another."),
             )
     return roots
 
@@ -427,7 +433,10 @@ class _Preparation:
         if machine is None:
             raise SandboxRefused(
                 phrase("The sandbox has no system call filter for this kind of processor."),
-                phrase("Ask the user to turn the sandbox off, or to use an x86-64 or ARM 64 machine."),
+                advice(
+                    "Ask the user to turn the sandbox off, or to use an x86-64 or ARM 64 machine.",
+                    "Turn the sandbox off, or use an x86-64 or ARM 64 machine.",
+                ),
             )
         self._arguments.option("--seccomp", self._memory("seccomp", build_filter(machine)))
 

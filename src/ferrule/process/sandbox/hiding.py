@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.process.arguments import ProgramWords
 from ferrule.process.sandbox.denials import SandboxRefused
 
@@ -114,7 +114,10 @@ def gathered(places: Sequence[str], roots: Sequence[str]) -> list[str]:
                     count=len(found),
                     most=_MOST_WITHOUT_LAYER,
                 ),
-                phrase("Run it in the foreground, or ask the user to move these files into a folder of their own."),
+                advice(
+                    "Run it in the foreground, or ask the user to move these files into a folder of their own.",
+                    "Run it in the foreground, or move these files into a folder of their own.",
+                ),
             )
         largest = folders.most_common(1)[0][1]
         chosen = {folder for folder, count in folders.items() if 2 * count >= largest}

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.process.arguments import CommandLine
 from ferrule.process.landlock import kernel_version, open_rules
 from ferrule.process.profile import clean_environment, found_program
@@ -156,15 +156,20 @@ class LandlockSandbox:
                             "files, and reading it needs approval or is denied by a rule.",
                             shown=shown,
                         ),
-                        phrase(
+                        advice(
                             "Ask the user to install bubblewrap, or, if no rule denies it, to let commands read the "
                             "file with the rule `Read({shown})`.",
+                            "Install bubblewrap, or, if no rule denies it, let commands read the file with the rule "
+                            "`Read({shown})`.",
                             shown=shown,
                         ),
                     )
 
 
-_INSTALL = phrase("Ask the user to install bubblewrap, or to turn the sandbox off for this.")
+_INSTALL = advice(
+    "Ask the user to install bubblewrap, or to turn the sandbox off for this.",
+    "Install bubblewrap, or turn the sandbox off for this.",
+)
 
 
 def _rules(places: Places, profile: Profile, roots: Sequence[str], private: tuple[str, str]) -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.sandbox import forwarder
 from ferrule.process.sandbox.denials import SandboxRefused
@@ -368,7 +368,7 @@ def network(hosts: Sequence[str], command: Sequence[str]) -> Generator[Way]:
         except BadHost as error:
             raise SandboxRefused(
                 phrase("The allowed hosts cannot be used: {error}.", error=error),
-                phrase("Ask the user to fix them."),
+                advice("Ask the user to fix them.", "Fix them."),
             ) from None
         try:
             python = os.path.realpath(sys.executable)

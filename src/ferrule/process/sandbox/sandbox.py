@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.phrases import advice, joined, phrase
 from ferrule.process.arguments import CommandLine, checked_environment
 from ferrule.process.profile import clean_environment, found_program
 from ferrule.process.sandbox.denials import HOSTS_SETTING, Denial, SandboxRefused
@@ -213,7 +213,15 @@ class NoSandbox:
         if profile.look:
             raise SandboxRefused(
                 phrase("No sandbox works on this machine, so no command can be tried without approval."),
-                joined(" ", [phrase("Ask the user to run `ferrule doctor` and fix this:"), *self._reasons]),
+                joined(
+                    " ",
+                    [
+                        advice(
+                            "Ask the user to run `ferrule doctor` and fix this:", "Run `ferrule doctor` and fix this:"
+                        ),
+                        *self._reasons,
+                    ],
+                ),
             )
         environment = clean_environment(os.environ, profile.environment)
         closing = ExitStack()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.guarded_names import OF_GIT, SETTINGS
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.process.arguments import CommandLine, ProgramWords, rule_text
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import clean_environment
@@ -45,7 +45,10 @@ class Seatbelt:
         if profile.hosts is not None:
             raise SandboxRefused(
                 phrase("On macOS the sandbox cannot open the network to only some hosts."),
-                phrase("Do without the network, or ask the user to turn the sandbox off for this."),
+                advice(
+                    "Do without the network, or ask the user to turn the sandbox off for this.",
+                    "Do without the network, or turn the sandbox off for this.",
+                ),
             )
         roots = writable_roots(profile.writable, PROGRAM)
         closing = ExitStack()

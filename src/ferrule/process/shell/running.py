@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.files import private_file, write_all
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.process.output import Piece, StreamCleaner
 from ferrule.process.shell import state as states
 
@@ -304,7 +304,8 @@ class RunningCommand:
         bash = next((path for path in places if os.access(path, os.X_OK)), None)
         if bash is None:
             raise ToolError(
-                phrase("There is no bash on this machine."), suggestion=phrase("Ask the user to install bash.")
+                phrase("There is no bash on this machine."),
+                suggestion=advice("Ask the user to install bash.", "Install bash."),
             )
         arguments = states.program(self.before, bash, _PRIVATE, _PAUSE)
         return await open_box(arguments, states.environment(self.before), self._streams)

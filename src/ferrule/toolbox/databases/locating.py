@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ferrule import ToolError, Touch
-from ferrule.extension import files_of, phrase
+from ferrule.extension import advice, files_of, phrase
 from ferrule.toolbox.accounts import Accounts, DatabaseAccount, Secrets, named
 from ferrule.toolbox.child import ChildAnswer, ChildBounds, in_child
-from ferrule.toolbox.failures import forbidden, not_found
+from ferrule.toolbox.failures import forbidden, invalid, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,8 @@ _NAMES_A_FILE = frozenset({"sslrootcert", "sslcert", "sslkey", "ssl_ca", "ssl_ce
 _TABULAR = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 _PASSED_OVER = frozenset({"node_modules", "__pycache__", "site-packages"})
 _MOST_FILES = 2000
+_MAGIC: tuple[tuple[EngineName, int, bytes], ...] = (("sqlite", 0, b"SQLite format 3\0"), ("duckdb", 8, b"DUCK"))
+"""Where a file says what it is."""
 _BESIDE = {"sqlite": ("-wal", "-shm", "-journal"), "duckdb": (".wal",)}
 _STOP_SECONDS = 6.0
 _SECONDS_TO_START, _SECONDS_TO_CONNECT = 10.0, 20.0
@@ -72,8 +74,12 @@ def engine_of(account: DatabaseAccount) -> EngineName | None:
 
 
 def find_database(accounts: Accounts, name: str, session: Session, *, write: bool = False) -> Target:
-    """The database of this name. A relative file must be in the workspace, and rules about it hold."""
-    account = named(accounts.databases, name, "database")
+    """The database of this name, or the file at this path. A relative file must be in the workspace, and rules about it
+    hold.
+    """
+    if name not in accounts.databases:
+        return _at_path(accounts, name, session, write=write)
+    account = accounts.databases[name]
     engine = engine_of(account)
     if engine is None:
         raise _wrong(name, phrase("it must begin with sqlite:///, duckdb:///, postgresql:// or mysql://"))
@@ -81,7 +87,7 @@ def find_database(accounts: Accounts, name: str, session: Session, *, write: boo
     if write and (account.read_only or target.is_files):
         raise forbidden(
             phrase("The database `{name}` is read-only here.", name=name),
-            phrase("Do not try to change it another way; ask the user."),
+            advice("Do not try to change it another way; ask the user.", "Your settings for this database say so."),
         )
     if target.is_files or engine not in _BESIDE:
         return target
@@ -89,6 +95,35 @@ def find_database(accounts: Accounts, name: str, session: Session, *, write: boo
     if not given.startswith("/") or len(given) < 2 or "?" in given:
         raise _wrong(name, phrase("write a file as {engine}:///folder/file.db", engine=engine))
     return Target(name, engine, account, _file_of(unquote(given[1:]), session, write=write))
+
+
+def _at_path(accounts: Accounts, given: str, session: Session, *, write: bool) -> Target:
+    """A file of the workspace that the settings do not name. What it holds says which engine reads it."""
+    paths = files_of(session).paths
+    place = paths.locate(given)
+    if not paths.exists(place):
+        more = phrase(
+            "The path of a SQLite or DuckDB file in the workspace works too; other databases need `[databases.NAME]` "
+            "with a `url` in the user's settings."
+        )
+        named(accounts.databases, given, "database", more)
+    if write:
+        raise forbidden(
+            phrase("`{place}` is read-only here, because it is not in the settings.", place=place),
+            advice(
+                'Ask the user to add it: `[databases.NAME]` with `url = "sqlite:///{place}"`.',
+                'Add it to your settings: `[databases.NAME]` with `url = "sqlite:///{place}"`.',
+                place=place,
+            ),
+        )
+    head = paths.read(place, 16)
+    engine: EngineName | None = next((one for one, start, magic in _MAGIC if head.startswith(magic, start)), None)
+    if engine is None:
+        raise invalid(
+            phrase("`{place}` is neither a SQLite nor a DuckDB file.", place=place),
+            phrase("CSV and Parquet files are in the database `files`.") if FILES in accounts.databases else None,
+        )
+    return Target(place.name, engine, DatabaseAccount(f"{engine}:///{place.name}"), place.path)
 
 
 def _file_of(given: str, session: Session, *, write: bool) -> Path:
@@ -114,7 +149,7 @@ def _file_of(given: str, session: Session, *, write: bool) -> Path:
 def _wrong(name: str, why: str) -> ToolError:
     return ToolError(
         phrase("The `url` of the database `{name}` cannot be used: {why}.", name=name, why=why),
-        suggestion=phrase("Ask the user to correct it in the settings."),
+        suggestion=advice("Ask the user to correct it in the settings.", "Correct it in the settings."),
     )
 
 

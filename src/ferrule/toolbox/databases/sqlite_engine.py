@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ferrule import ToolError
-from ferrule.extension import phrase
+from ferrule.extension import advice, phrase
 from ferrule.toolbox.databases.statements import (
     LOCK_SECONDS,
     STOPPING,
@@ -227,7 +227,10 @@ def _at_rest(path: str) -> tuple[int, int] | None:
             phrase(
                 "The database has a write-ahead log that its program has not merged, so it cannot be read as it is."
             ),
-            suggestion=phrase("Ask the user to open it once with the program that writes it."),
+            suggestion=advice(
+                "Ask the user to open it once with the program that writes it.",
+                "Open it once with the program that writes it.",
+            ),
         )
     return _state(path)
 
@@ -238,7 +241,10 @@ def problem(error: Exception, order: Order) -> ToolError:
     if name in ("SQLITE_READONLY_ROLLBACK", "SQLITE_READONLY_RECOVERY", "SQLITE_READONLY_CANTINIT"):
         return ToolError(
             phrase("A change of this database was interrupted and has not been rolled back, so it cannot be trusted."),
-            suggestion=phrase("Ask the user to open it once with the program that writes it."),
+            suggestion=advice(
+                "Ask the user to open it once with the program that writes it.",
+                "Open it once with the program that writes it.",
+            ),
         )
     if name == "SQLITE_AUTH" or "not authorized" in str(error):
         if order["action"] != "change":

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import cut, cut_counted, joined, nearest, phrase, visible
+from ferrule.extension import advice, cut, cut_counted, joined, nearest, phrase, visible
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.failures import forbidden, not_found
 
@@ -134,7 +134,9 @@ def work(order: Order) -> Any:
     except ModuleNotFoundError:
         raise ToolError(
             phrase("The driver for this kind of database is not installed."),
-            suggestion=phrase("Ask the user to run: pip install 'ferrule[databases]'"),
+            suggestion=advice(
+                "Ask the user to run: pip install 'ferrule[databases]'", "Run: pip install 'ferrule[databases]'"
+            ),
         ) from None
     except StopWork:
         for engine in opened:
@@ -152,7 +154,10 @@ def out_of_time(order: Order) -> ToolError:
     return ToolError(
         phrase("The statement took longer than {seconds} s, and was stopped.", seconds=f"{order['seconds']:g}"),
         kind=ErrorKind.TIMEOUT,
-        suggestion=phrase("Ask for less, or ask the user to raise `timeout` of this database."),
+        suggestion=advice(
+            "Ask for less, or ask the user to raise `timeout` of this database.",
+            "Ask for less, or raise `timeout` of this database.",
+        ),
     )
 
 
@@ -186,7 +191,7 @@ def unreachable(why: str, order: Order, words: object) -> ToolError:
         )
     return ToolError(
         phrase("The database cannot be used: {why}.", why=why),
-        suggestion=phrase("Ask the user to run `ferrule toolbox check`."),
+        suggestion=advice("Ask the user to run `ferrule toolbox check`.", "Run `ferrule toolbox check`."),
     )
 
 

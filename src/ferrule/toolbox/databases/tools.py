@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 from pydantic import Field
 
 from ferrule import CallInfo, Output, Problem, Session, ToolContext, ToolError, tool
-from ferrule.extension import amount, phrase, touching
+from ferrule.extension import amount, joined, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Accounts, DatabaseAccount
 from ferrule.toolbox.databases.locating import (
     ENGINE_NAMES,
@@ -36,12 +36,12 @@ Value = str | int | float | bool | None
 
 
 def tools(accounts: Accounts) -> list[Tool[Any]]:
-    """The tools for the databases that the settings name, and for the files of the workspace where DuckDB is there."""
+    """The tools for the databases that the settings name and for database files in the workspace, with DuckDB also for
+    its CSV and Parquet files.
+    """
     databases = dict(accounts.databases)
     if FILES not in databases and find_spec("duckdb") is not None:
         databases[FILES] = DatabaseAccount(f"{FILES}:")
-    if not databases:
-        return []
     accounts = replace(accounts, databases=databases)
     found: list[Tool[Any]] = [_describe_database(accounts), _query_database(accounts)]
     if any(not one.read_only and one.url != f"{FILES}:" for one in databases.values()):
@@ -57,8 +57,13 @@ def _known(accounts: Accounts) -> str:
     return f"One of {', '.join(f'`{name}` ({one})' for name, one in zip(accounts.databases, engines, strict=True))}."
 
 
+def _readable(accounts: Accounts) -> str:
+    known = f"{_known(accounts)[:-1]}, or the" if accounts.databases else "The"
+    return f"{known} path of a SQLite or DuckDB file in the workspace."
+
+
 def _time_limit(accounts: Accounts) -> float:
-    return max(one.timeout for one in accounts.databases.values()) + 30.0
+    return max((one.timeout for one in accounts.databases.values()), default=DatabaseAccount("").timeout) + 30.0
 
 
 # DescribeDatabase
@@ -112,7 +117,7 @@ def _describe_database(accounts: Accounts) -> Tool[Any]:
         display=lambda found: phrase("1 table") if found["total"] == 1 else phrase("{n} tables", n=found["total"]),
     )
     def describe_database(
-        database: Annotated[str, Field(description=_known(accounts))],
+        database: Annotated[str, Field(description=_readable(accounts))],
         context: ToolContext,
         object: Annotated[str, Field(description="A table or view, for its columns, keys and indexes.")] = "",  # noqa: A002
         detail: Annotated[
@@ -200,7 +205,7 @@ def _query_database(accounts: Accounts) -> Tool[Any]:
         display=lambda found: _rows_displayed(found["saved_rows"] if found["saved_to"] else found["row_count"]),
     )
     def query_database(
-        database: Annotated[str, Field(description=_known(accounts))],
+        database: Annotated[str, Field(description=_readable(accounts))],
         sql: Annotated[str, Field(min_length=1, max_length=_MOST_SQL, description="One query in the engine's SQL.")],
         context: ToolContext,
         parameters: Annotated[
@@ -248,7 +253,7 @@ def _query_database(accounts: Accounts) -> Tool[Any]:
         from ferrule.extension import change_file
 
         changed = change_file(context, save_to, lambda _before, _text: answer.data, must_exist=False)
-        data["saved_to"], data["saved_rows"] = changed.place.name, found["count"]
+        data["saved_to"], data["saved_rows"] = changed.place.shown, found["count"]
         return Output(data, metadata=changed.metadata)
 
     return query_database
@@ -303,11 +308,11 @@ def _reads(accounts: Accounts, name: str) -> Callable[[Any, Session], CallInfo]:
         if save_to := getattr(params, "save_to", None):
             saving = touching(save_to, session, write=True)
             touches, refusal = (*touches, *cast("tuple[Touch, ...]", saving.touches)), saving.refusal
-        words = f"{name} {params.database}: {params.sql}" if name == "QueryDatabase" else f"{name} {params.database}"
+        words = f"{name} {target.name}: {params.sql}" if name == "QueryDatabase" else f"{name} {target.name}"
         return CallInfo(
             touches=touches,
-            signature=params.database,
-            always_rule=f"{name}({params.database})",
+            signature=target.name,
+            always_rule=f"{name}({target.name})",
             summary=f"{words}\nsave to {save_to}" if save_to else words,
             refusal=refusal,
         )
@@ -455,7 +460,7 @@ def _checked(accounts: Accounts, name: str, session: Session) -> AccountCheck:
         target: Target = find_database(accounts, name, session)
         found = run_in_child(target, session, "check").value
     except ToolError as error:
-        words = f"{error.message} {error.suggestion}" if error.suggestion else error.message
+        words = joined(" ", [error.message, error.suggestion or ""])
         return AccountCheck(what, False, words)
     tables = phrase("1 table") if found["tables"] == 1 else phrase("{n} tables", n=f"{found['tables']:,}")
     return AccountCheck(what, True, phrase("{about}, {tables}", about=found["about"], tables=tables))

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ferrule import ToolError
-from ferrule.extension import cut, phrase
+from ferrule.extension import advice, cut, phrase
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.documents.formats import NOT_IN_XML, Package, library, local_name, no_such_part, recognise
 from ferrule.toolbox.documents.sheets import (
@@ -27,7 +27,7 @@ from ferrule.toolbox.documents.sheets import (
     sheet_member,
     shown,
 )
-from ferrule.toolbox.failures import invalid, not_found
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -287,7 +287,7 @@ def _not_found(find: str, texts: list[str]) -> ToolError:
         hint = phrase("An edit works inside one paragraph: make one for each.")
     else:
         hint = phrase("Read the document again, and give the text as it stands in one paragraph or cell.")
-    return not_found(phrase("`{find}` is not in the document.", find=cut(find, 80)), hint)
+    return invalid(phrase("`{find}` is not in the document.", find=cut(find, 80)), hint)
 
 
 def _ambiguous(find: str, count: int) -> ToolError:
@@ -420,7 +420,8 @@ class SheetEditor:
                 and (area.top != area.bottom or area.left != area.right)
             ):
                 raise invalid(phrase("`{cell}` belongs to an array formula over {area}.", cell=given, area=area),
-                             phrase("Ask the user to change the array formula."))  # fmt: skip
+                             advice("Ask the user to change the array formula.",
+                                    "Change the array formula in a spreadsheet program."))  # fmt: skip
         formula = found.find(f"{_space(root)}f")
         if formula is None:
             return

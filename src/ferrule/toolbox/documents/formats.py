@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import flattened, phrase
+from ferrule.extension import advice, flattened, phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ def damaged(name: str, why: object = "") -> ToolError:
         phrase("`{name}` is damaged: {why}.", name=name, why=words)
         if words
         else phrase("`{name}` is damaged.", name=name),
-        suggestion=phrase("Ask the user for another copy of the file."),
+        suggestion=advice("Ask the user for another copy of the file.", "Get another copy of the file."),
         details={"code": "damaged"},
     )
 
@@ -66,7 +66,7 @@ def encrypted(name: str) -> ToolError:
     """It cannot be opened without its password."""
     return ToolError(
         phrase("`{name}` is encrypted and opens only with a password.", name=name),
-        suggestion=phrase("Ask the user for a copy without a password."),
+        suggestion=advice("Ask the user for a copy without a password.", "Use a copy without a password."),
         details={"code": "encrypted"},
     )
 
@@ -84,7 +84,10 @@ def harmful(name: str, why: str) -> ToolError:
     """It was made to fill the memory or the disk of whoever opens it."""
     return ToolError(
         phrase("`{name}` is not opened: {why}.", name=name, why=why),
-        suggestion=phrase("Ask the user where the file comes from, and go on without it."),
+        suggestion=advice(
+            "Ask the user where the file comes from, and go on without it.",
+            "Find out where the file comes from before you open it.",
+        ),
         details={"code": "harmful"},
     )
 
@@ -117,7 +120,11 @@ def recognise(file: BinaryIO, name: str) -> str:
             raise unsupported(name, _OLD[old][0], _convert_to(_OLD[old][1]))
         if found:
             return "xls"
-        raise unsupported(name, "a file of an old Windows program", phrase("Ask the user for it in another format."))
+        raise unsupported(
+            name,
+            "a file of an old Windows program",
+            advice("Ask the user for it in another format.", "Save it in another format."),
+        )
     if head.startswith(b"{\\rtf"):
         raise unsupported(name, "a rich text file (rtf)", _convert_to("docx"))
     return _text_kind(file, head, name)

@@ -6,7 +6,7 @@ import re
 from ctypes import c_double
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ferrule.extension import phrase, without_hidden
+from ferrule.extension import advice, phrase, without_hidden
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry
 from ferrule.toolbox.documents.formats import damaged, encrypted, library, unsupported
 
@@ -35,7 +35,9 @@ class PdfFile(Counted):
                 raise encrypted(name) from None
             if error.err_code == _SECURITY:
                 raise unsupported(
-                    name, "a PDF with protection of an unknown kind", phrase("Ask the user for another copy.")
+                    name,
+                    "a PDF with protection of an unknown kind",
+                    advice("Ask the user for another copy.", "Get another copy."),
                 ) from None
             raise damaged(name, phrase("it is not a whole PDF file")) from None
 

@@ -11,7 +11,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from ferrule import ToolError
-from ferrule.extension import decode, nearest, phrase
+from ferrule.extension import advice, decode, nearest, phrase
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, cell, heading, row
 from ferrule.toolbox.documents.formats import (
     ERROR,
@@ -331,7 +331,9 @@ class CalamineGrid:
         except (calamine.CalamineError, OSError, ValueError) as error:
             if "BIFF" in str(error) or "Biff" in str(error):
                 raise unsupported(
-                    name, "a workbook of Excel 4 or older", phrase("Ask the user to save it as xlsx.")
+                    name,
+                    "a workbook of Excel 4 or older",
+                    advice("Ask the user to save it as xlsx.", "Save it as xlsx."),
                 ) from None
             if _PASSWORD.search(_content(file)):
                 raise encrypted(name) from None

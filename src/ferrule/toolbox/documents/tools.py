@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -16,6 +16,8 @@ from ferrule.extension import (
     change_file,
     files_of,
     flattened,
+    note_lines,
+    noted,
     opens_file,
     phrase,
     plan_change,
@@ -61,7 +63,7 @@ class DocumentRead(TypedDict):
     total: int | None
     next_part: str | None
     next_offset: int | None
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 def _render(found: DocumentRead) -> str:
@@ -74,7 +76,7 @@ def _render(found: DocumentRead) -> str:
     elif found["next_offset"] is not None:
         facts.append(f"read on with offset={found['next_offset']}")
     content = found["content"] or "Nothing to show."
-    return "\n".join([content, f"[{'; '.join(facts)}]", *(f"[{one}]" for one in found["notes"])])
+    return "\n".join([content, f"[{'; '.join(facts)}]", *note_lines(found)])
 
 
 def _display(found: DocumentRead) -> str:
@@ -138,7 +140,8 @@ def read_document(
         value = _on_file(context, "reading:read", order, place, opened).value
     finally:
         os.close(opened)
-    data = cast("DocumentRead", {"file_path": place.name, **value, "notes": [*value["notes"], *place.remarks]})
+    notes = [*value.pop("notes"), *place.remarks]
+    data = noted(cast("DocumentRead", {"file_path": place.shown, **value}), notes)
     told = ("file_path", "format", "parts", "lines", "total", "next_part", "next_offset")
     return Output(data, metadata={key: data[key] for key in told})
 
@@ -179,7 +182,7 @@ class DocumentWritten(TypedDict):
     byte_count: int
     is_overwrite: bool
     outline: list[str]
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 def _render_written(made: DocumentWritten) -> str:
@@ -189,7 +192,7 @@ def _render_written(made: DocumentWritten) -> str:
     lines += [f"{one[: len(one) - len(one.lstrip())]}- {one.lstrip()}" for one in shown]
     if len(made["outline"]) > len(shown):
         lines.append(f"- … {len(made['outline']) - len(shown):,} more")
-    return "\n".join([*lines, *(f"[{one}]" for one in made["notes"])])
+    return "\n".join([*lines, *note_lines(made)])
 
 
 def _display_written(made: DocumentWritten) -> str:
@@ -288,10 +291,10 @@ def _written(context: ToolContext, file_path: str, suffix: str, answer: ChildAns
     changed = change_file(context, file_path, lambda _before, _text: answer.data, must_exist=False)
     note = answer.value.get("note")
     data: DocumentWritten = {
-        "file_path": changed.place.name, "format": suffix, "byte_count": changed.size,
+        "file_path": changed.place.shown, "format": suffix, "byte_count": changed.size,
         "is_overwrite": not changed.created, "outline": answer.value["outline"],
-        "notes": [*([note] if note else []), *changed.place.remarks],
     }  # fmt: skip
+    data = noted(data, [*([note] if note else []), *changed.place.remarks])
     return Output(data, metadata={"change": changed.change, **{key: data[key] for key in ("file_path", "byte_count")}})
 
 
@@ -332,7 +335,7 @@ class DocumentEdited(TypedDict):
 
     file_path: str
     changes: list[DocumentChange]
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 def _render_edited(made: DocumentEdited) -> str:
@@ -341,7 +344,7 @@ def _render_edited(made: DocumentEdited) -> str:
     lines += [f"- {one['where']}: {_short(one['before'])} -> {_short(one['after'])}" for one in changes[:_MOST_SHOWN]]
     if len(changes) > _MOST_SHOWN:
         lines.append(f"- … {len(changes) - _MOST_SHOWN:,} more")
-    return "\n".join([*lines, *(f"[{one}]" for one in made["notes"])])
+    return "\n".join([*lines, *note_lines(made)])
 
 
 def _short(text: str) -> str:
@@ -431,10 +434,10 @@ def edit_document(
     if editing.format == "xlsx":
         notes.insert(0, "Values of formulas are recalculated when a spreadsheet program opens the file.")
     changes = editing.changes or []
-    data: DocumentEdited = {"file_path": changed.place.name, "changes": changes, "notes": notes}
+    data: DocumentEdited = {"file_path": changed.place.shown, "changes": changes}
     said = phrase("1 change") if len(changes) == 1 else phrase("{n} changes", n=f"{len(changes):,}")
-    metadata = {"file_path": changed.place.name, "diff": editing.diff, "change": changed.change}
-    return Output(data, display_content=said, metadata=metadata)
+    metadata = {"file_path": changed.place.shown, "diff": editing.diff, "change": changed.change}
+    return Output(noted(data, notes), display_content=said, metadata=metadata)
 
 
 # Converting

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ferrule import ToolError
-from ferrule.extension import phrase
+from ferrule.extension import advice, phrase
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.documents.formats import NOT_IN_XML, library, recognise
 from ferrule.toolbox.failures import invalid
@@ -327,7 +327,10 @@ def _with_font(pdf: Any, text: str) -> str:
         return "text"
     raise ToolError(
         phrase("No installed font has all characters of the text, such as `{some}`.", some="".join(lacking[:10])),
-        suggestion=phrase("Write a docx instead, or ask the user to install fonts such as Noto Sans CJK or DejaVu."),
+        suggestion=advice(
+            "Write a docx instead, or ask the user to install fonts such as Noto Sans CJK or DejaVu.",
+            "Write a docx instead, or install fonts such as Noto Sans CJK or DejaVu.",
+        ),
     )
 
 

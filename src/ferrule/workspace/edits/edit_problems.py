@@ -111,6 +111,7 @@ def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditErro
         phrase("The old text is found {count} times{how}: on lines {lines}.", count=count, how=how, lines=shown)
         if len(numbers) > 1
         else phrase("The old text is found {count} times{how}: on line {line}.", count=count, how=how, line=shown),
+        kind=ErrorKind.VALIDATION,
         suggestion=phrase(
             "Add lines before or after it until it is found once, or set `replace_all` to change every one."
         )
@@ -130,6 +131,7 @@ def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditError:
             reason=reason,
             shown=shown,
         ),
+        kind=ErrorKind.VALIDATION,
         suggestion=suggestion,
         details={"line": line},
     )
@@ -158,7 +160,7 @@ def missing(lines: TextLines, old: list[str]) -> EditError:
         return EditError(
             "missing",
             phrase("The old text is not in the file, nor anything like it."),
-            kind=ErrorKind.NOT_FOUND,
+            kind=ErrorKind.VALIDATION,
             suggestion=phrase("Read the file again and copy the text to change from it."),
         )
     while empty and first and not lines.stripped[first - 1]:
@@ -179,7 +181,7 @@ def missing(lines: TextLines, old: list[str]) -> EditError:
     return EditError(
         "missing",
         joined("\n\n", [joined(" ", [nearest, said]), shown]),
-        kind=ErrorKind.NOT_FOUND,
+        kind=ErrorKind.VALIDATION,
         suggestion=phrase("Copy the old text from these lines, with their spaces and tabs, and try again."),
         details={"line": first + 1},
     )

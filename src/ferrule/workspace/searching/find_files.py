@@ -111,7 +111,9 @@ MOST = 1000
 async def search_by_name(
     context: ToolContext, pattern: str, folder: str, parameter: str
 ) -> tuple[Place, Names, FoundFiles]:
-    """The newest files that fit; `parameter` is what the tool calls the folder."""
+    """The newest files that fit, at any depth unless the pattern begins with `./` or `/`; `parameter` is what the tool
+    calls the folder.
+    """
     paths = paths_of(context.session)
     place = paths.find(folder)
     require_folder(paths, place, phrase("Give a folder as `{parameter}`.", parameter=parameter))
@@ -124,7 +126,8 @@ async def search_by_name(
             context.partial("\n".join(one_line(names.show(name)) for name in found[:left]))
             left -= len(found)
 
-    return place, names, await find_files(paths, place, (glob_below(pattern, place),), MOST, show)
+    glob = glob_below(pattern, place, any_depth=True)
+    return place, names, await find_files(paths, place, (glob,), MOST, show)
 
 
 # Lists folders: what is in them that is not ignored, without following a link or leaving the workspace.

@@ -1,7 +1,7 @@
 """Globs: what a model writes, in the form ripgrep reads, and as a regular expression for what it cannot be told.
 
 `*` and `?` stay within a name, `**` spans folders, `{a,b}` and `[a-z]` choose. A glob without a slash means a name at
-any depth; one with a slash starts at the folder that is searched.
+any depth; one with a slash starts at the folder that is searched, or fits at any depth where only names are looked for.
 """
 
 from __future__ import annotations
@@ -54,8 +54,11 @@ def excluded_globs(text: str) -> list[str]:
     return out
 
 
-def glob_below(glob: str, place: Place) -> str:
-    """The glob as it reads from the root of `place`; what would lead out is refused."""
+def glob_below(glob: str, place: Place, *, any_depth: bool = False) -> str:
+    """The glob as it reads from the root of `place`; what would lead out is refused.
+
+    With `any_depth`, one with a slash fits below any folder too, unless it says where it starts: `./a/*`, `/home/x/*`.
+    """
     negated = glob.startswith("!")
     body = glob[1:] if negated else glob
     if len(body) > _LONGEST:
@@ -68,6 +71,7 @@ def glob_below(glob: str, place: Place) -> str:
         raise _refused(glob.replace("\0", "\\0"), phrase("contains a NUL byte"), phrase("Remove it."))
     if ".." in body.split("/"):
         raise _refused(glob, phrase("leads out with `..`"), phrase("Give the folder as `path`, and the glob below it."))
+    starts_here = body.startswith(("./", "/", "~"))
     body = body.removeprefix("./")
     if body.startswith(("/", "~")):
         # An absolute glob that lies in the searched folder, from there on.
@@ -89,9 +93,10 @@ def glob_below(glob: str, place: Place) -> str:
         body += "**"
     if not body:
         raise _refused(glob, phrase("is empty"), phrase("Use `**` for every file."))
-    if "/" in body:
+    if "/" in body or starts_here:
         inner = "" if place.inner == "." else escape_glob(place.inner) + "/"
-        body = f"/{inner}{body}"
+        anywhere = "**/" if any_depth and not starts_here and not body.startswith("**/") else ""
+        body = f"/{inner}{anywhere}{body}"
     return f"!{body}" if negated else body
 
 

@@ -10,11 +10,11 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import joined, phrase
-from ferrule.core.result import Output
+from ferrule.core.result import Output, noted
 from ferrule.workspace.files import MOST_EDITABLE
 from ferrule.workspace.names import about_names, amount, decoded, one_line
 from ferrule.workspace.paths import Place
@@ -322,7 +322,7 @@ class FileSearchResult(TypedDict):
     total_files: int
     skipped: list[SkippedFile]
     diff: str
-    notes: list[str]
+    notes: NotRequired[list[str]]
 
 
 @dataclass(slots=True)
@@ -376,7 +376,6 @@ class Replacing:
             "total_files": len(files),
             "skipped": [{"path": name, "reason": why} for name, why in skipped[:MOST]],
             "diff": "" if self.applied else "\n".join(body),
-            "notes": notes,
         }
         kept, _ = _diffs(files, _MOST_KEPT, context=3)
         metadata = {
@@ -388,7 +387,7 @@ class Replacing:
             "change": change,
         }
         words = "\n".join([self.summary, *body, *(f"[{note}]" for note in notes)])
-        return Output(data=data, llm_content=words, display_content=self.summary, metadata=metadata)
+        return Output(noted(data, notes), llm_content=words, display_content=self.summary, metadata=metadata)
 
 
 def _diffs(files: Sequence[ReplacedFile], most: int, *, context: int) -> tuple[list[str], bool]:

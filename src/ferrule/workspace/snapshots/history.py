@@ -402,14 +402,16 @@ class History:
     # Undoing
 
     def undo(
-        self, *, to: int | None = None, call: str | None = None, turn: str | None = None, session: str | None = None
-    ) -> Report:
-        """Take back the newest group; or all of a call or a turn; or all after the group `to`, newest first.
+        self, *, to: int | None = None, call: str | None = None, turn: str | None = None, session: str | None = None,
+        most: int = 1,
+    ) -> Report:  # fmt: skip
+        """Take back the newest group, or the `most` newest; or all of a call or a turn; or all after the group `to`,
+        newest first.
 
         A group is undone whole or, where one of its files has changed since, not at all; then it stops there. A call
         of several groups is undone whole or not at all too; one that is not in the history is a problem of its own.
         """
-        return self._turn(Side.BEFORE, to, call, turn, session)
+        return self._turn(Side.BEFORE, to, call, turn, session, most)
 
     def undo_turns(self, session: str, *, most: int | None = None, since: int | None = None) -> tuple[Report, int]:
         """Take back a conversation's last turns that changed something, the newest first: so many, or all from turn
@@ -446,18 +448,21 @@ class History:
         return self.redo(session=session, turn=(undone[-1].origin.turn if undone else "") or None)
 
     def redo(
-        self, *, to: int | None = None, call: str | None = None, turn: str | None = None, session: str | None = None
-    ) -> Report:
-        """Do again what was undone last; or all of a call or a turn; or all up to the group `to`."""
-        return self._turn(Side.AFTER, to, call, turn, session)
+        self, *, to: int | None = None, call: str | None = None, turn: str | None = None, session: str | None = None,
+        most: int = 1,
+    ) -> Report:  # fmt: skip
+        """Do again what was undone last, or the `most` last; or all of a call or a turn; or all up to group `to`."""
+        return self._turn(Side.AFTER, to, call, turn, session, most)
 
-    def _turn(self, side: Side, to: int | None, call: str | None, turn: str | None, session: str | None) -> Report:
+    def _turn(
+        self, side: Side, to: int | None, call: str | None, turn: str | None, session: str | None, most: int
+    ) -> Report:
         groups: list[Group] = []
         refused: Refusal | None = None
         self.shell_changes.settle()
         if call is not None:
             refused = self._recovery.use(partial(self._check_call, side, call, to, turn, session))
-        one_alone = to is None and call is None and turn is None
+        counted = to is None and call is None and turn is None
         put_back: dict[int, PutBack] = {}
 
         def choose(journal: Journal) -> Group | None:
@@ -472,8 +477,10 @@ class History:
                 refused = done
                 break
             groups.append(done)
-            if one_alone and (done.changes or any(one.operation is Operation.DELETE for one in done.git)):
-                break  # else there was nothing to do: it only changed what git keeps
+            if counted and (done.changes or any(one.operation is Operation.DELETE for one in done.git)):
+                most -= 1  # else there was nothing to do: it only changed what git keeps
+                if most == 0:
+                    break
         told, self._told = self._told, len(self._store.notes)
         notes = tuple(self._store.notes[told:])
         restored = [line for one in put_back.values() for line in one.lines(self.show)]

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ferrule.core.files import lock, unlock
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.pipeline.threads import seen_through
 from ferrule.records.reserve import RESERVE, Reserve, is_full
 from ferrule.workspace.data_folder import data_folder
@@ -424,7 +424,10 @@ def unusable(error: Exception) -> PathError:
     return PathError(
         "history",
         phrase("The history of changes cannot be kept: {why}. Without it no file is changed.", why=why.lower()),
-        suggestion=phrase("The user can free disk space, or make the history's folder writable."),
+        suggestion=advice(
+            "The user can free disk space, or make the history's folder writable.",
+            "Free disk space, or make the history's folder writable.",
+        ),
     )
 
 

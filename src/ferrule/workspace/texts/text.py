@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ErrorKind
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import advice, phrase
 from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts.encodings import likely
 
@@ -80,9 +80,11 @@ class UnencodableError(PathError):
             kind=ErrorKind.VALIDATION,
             suggestion=phrase("Send the whole character.")
             if half
-            else phrase(
+            else advice(
                 "Write it with characters that the encoding has, or as an escape of the "
-                "file's language; or ask the user whether the file should become UTF-8."
+                "file's language; or ask the user whether the file should become UTF-8.",
+                "Write it with characters that the encoding has, or as an escape of the "
+                "file's language; or save the file as UTF-8 first.",
             ),
             details={"character": point, "position": position, "encoding": encoding},
         )
@@ -238,7 +240,7 @@ def _inseparable(encoding: str) -> PathError:
 # Keeps a file in the encoding it was read in, or refuses the change.
 
 
-_TO_UTF_8 = phrase("or ask the user whether the file should become UTF-8.")
+_TO_UTF_8 = advice("or ask the user whether the file should become UTF-8.", "or save the file as UTF-8 first.")
 
 
 def require_same_encoding(before: Text | None, after: bytes) -> None:
