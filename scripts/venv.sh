@@ -75,6 +75,9 @@ ensure_venv() {
       echo "The install failed; the message above says why. Run the same command again once that is mended." >&2
       exit 1
     }
+    # Or every start would compile what it imports, where PYTHONDONTWRITEBYTECODE is set. What cannot be compiled says so
+    # when it is imported.
+    "$venv/bin/python" -m compileall -q -j 0 "$here/src" >/dev/null || true
     printf '%s\n' "$wanted" >"$stamp"
   ) 9<"$here/pyproject.toml"
 }

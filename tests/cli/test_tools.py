@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -91,6 +93,35 @@ def test_neither_the_list_nor_a_file_tool_imports_the_shell(ferrule: Command) ->
     assert imported(listed.err) & {"ferrule.process", "asyncio"} == set()
     heavy = {name for name in imported(read.err) if name.startswith("ferrule.process.")}
     assert heavy == set()
+
+
+TELLS = """
+import atexit, sys
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+from ferrule.cli.main import main
+main()
+"""
+
+
+def test_a_call_imports_no_other_tool_and_nothing_that_reads_commands(ferrule: Command) -> None:
+    """P3."""
+    (ferrule.workspace / "a").write_text("content\n")
+    ferrule.settings.write_text("[tools]\nplugins = true\n")
+    done = subprocess.run(
+        [sys.executable, "-c", TELLS, "call", "Read", '{"file_path": "a"}'],
+        cwd=ferrule.workspace, env=ferrule.environment, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert "content" in done.stdout
+    found = set(done.stderr.split())
+    of_tools = ("ferrule.builtin.", "ferrule.toolbox.", "ferrule.plugins.")
+    assert {name for name in found if name.startswith(of_tools)} == {
+        "ferrule.builtin.all_tools",
+        "ferrule.builtin.read",
+        "ferrule.toolbox.accounts",
+        "ferrule.toolbox.areas",
+        "ferrule.toolbox.failures",
+    }
+    assert "ferrule.policy.commands.dangers" not in found
 
 
 def imported(told: str) -> set[str]:

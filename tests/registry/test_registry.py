@@ -446,3 +446,98 @@ def test_replacing_a_tool_that_is_switched_off_leaves_it_off() -> None:
     registry.disable("a")
     registry.register(make("a"), replace=True)
     assert registry.names() == []
+
+
+# Tools that are loaded when they are first looked at
+
+
+class Shelf:
+    """Tools to be registered later, and how often they were fetched."""
+
+    def __init__(self, *names: str, **options: Any) -> None:
+        self.tools = {name: make(name, **options) for name in names}
+        self.fetched = 0
+
+    def load(self) -> list[FunctionTool]:
+        self.fetched += 1
+        return list(self.tools.values())
+
+
+def test_tools_that_come_later_are_known_by_name_and_fetched_when_looked_up() -> None:
+    """P3."""
+    shelf = Shelf("read", "write")
+    registry = Registry([make("first")])
+    registry.register_later(shelf.tools, shelf.load, origin="builtin")
+    registry.register(make("last"))
+    assert registry.known_names() == ["first", "read", "write", "last"]
+    assert ("read" in registry, registry.has("write"), registry.has("gone"), len(registry)) == (True, True, False, 4)
+    assert registry.get("first") is not None
+    assert shelf.fetched == 0
+    assert registry.get("read") is shelf.tools["read"]
+    assert registry.get("write", "1") is shelf.tools["write"]
+    assert shelf.fetched == 1
+    assert registry.names() == ["first", "read", "write", "last"]
+    assert [entry.origin for _, entry in registry.entries()] == ["dynamic", "builtin", "builtin", "dynamic"]
+
+
+def test_a_list_fetches_what_comes_later() -> None:
+    shelves = [Shelf("read"), Shelf("write")]
+    registry = Registry()
+    for shelf in shelves:
+        registry.register_later(shelf.tools, shelf.load)
+    assert registry.names() == ["read", "write"]
+    assert registry.read_only().names() == ["read", "write"]
+    assert [shelf.fetched for shelf in shelves] == [1, 1]
+
+
+def test_the_name_of_a_tool_that_comes_later_is_taken() -> None:
+    """R2."""
+    shelf = Shelf("read")
+    registry = Registry([make("write")])
+    registry.register_later(shelf.tools, shelf.load)
+    with pytest.raises(NameTakenError, match="A tool `read` 1 is registered already"):
+        registry.register(make("read"))
+    with pytest.raises(NameTakenError, match="The alias `read` is the name of another tool"):
+        registry.register(make("open"), aliases=["read"])
+    with pytest.raises(NameTakenError, match="A tool `write` is registered already; none was added"):
+        registry.register_later(["edit", "write"], Shelf("edit", "write").load)
+    assert registry.names() == ["write", "read"]
+    registry.register(make("read", "2"))
+    assert registry.get("read") is shelf.tools["read"]
+
+
+@pytest.mark.parametrize("change", ["disable", "unregister", "versions"])
+def test_a_tool_that_comes_later_can_be_managed_before_it_is_looked_at(change: str) -> None:
+    """R1, R4."""
+    shelf = Shelf("read")
+    registry = Registry()
+    registry.register_later(shelf.tools, shelf.load)
+    assert getattr(registry, change)("read") in (None, True, ["1"])
+    assert registry.names() == (["read"] if change == "versions" else [])
+
+
+def test_a_tool_that_comes_later_may_be_switched_off_before() -> None:
+    """R4."""
+    shelf = Shelf("read")
+    registry = Registry(disabled=["read"])
+    registry.register_later(shelf.tools, shelf.load)
+    assert (registry.names(), "read" in registry) == ([], True)
+
+
+def test_threads_that_look_up_a_tool_that_comes_later_all_get_it() -> None:
+    """R1, P3."""
+    for _ in range(50):
+        shelf, registry = Shelf("read"), Registry()
+        registry.register_later(shelf.tools, shelf.load)
+        start, found = threading.Barrier(4), list[object]()
+
+        def look(registry: Registry = registry, start: threading.Barrier = start, found: list[object] = found) -> None:
+            start.wait()
+            found.append(registry.get("read"))
+
+        threads = [threading.Thread(target=look) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [shelf.tools["read"]] * 4

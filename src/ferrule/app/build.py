@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -92,31 +94,39 @@ class Tools:
 
 
 def build_tools(
-    settings: Settings, workspace: Path, ports: Ports | None = None, *, plugins_come: bool = False
-) -> Tools:  # fmt: skip
+    settings: Settings,
+    workspace: Path,
+    ports: Ports | None = None,
+    *,
+    plugins_come: bool = False,
+    watched: bool = False,
+) -> Tools:
     """Built-ins, installed plugins, the settings' folders, and what is known of the MCP servers, in one registry.
 
-    No server is started here: `tools.servers` does that when it is asked to, or when one of its tools is called.
+    No server is started here: `tools.servers` does that when it is asked to, or when one of its tools is called. Where
+    the folders are to be `watched`, those that come later count too.
     """
-    from ferrule.builtin.all_tools import Family, builtin_tools
-    from ferrule.toolbox.areas import found_tools
+    from ferrule.builtin.all_tools import Family, register_builtins
+    from ferrule.toolbox.areas import register_toolbox
 
     registry = Registry(disabled=settings.tools.disabled)
-    registry.register_many(builtin_tools(family="all"), origin="builtin")
-    if settings.tools.drafts:
-        from ferrule.builtin.draft_tool import DraftTool
-
-        registry.register(DraftTool(registry), origin="builtin")
+    register_builtins(registry, drafts=settings.tools.drafts)
     tools = Tools(registry)
-    if settings.tools.plugins or settings.tools.folders or settings.tools.drafts:
-        from ferrule.plugins.discovery import Discovered, discover_installed
+    # Where nothing brings tools, what loads them is not imported.
+    installed = settings.tools.plugins and _may_be_installed()
+    in_folders = settings.tools.folders or (
+        settings.tools.drafts and (watched or any(one.exists() for one in loaded_folders(settings, workspace)))
+    )
+    if installed or in_folders:
+        from ferrule.plugins.discovery import discover_installed
         from ferrule.plugins.plugin import descriptor_aside
 
         with descriptor_aside():
-            found = discover_installed() if settings.tools.plugins else Discovered()
-            found.register(registry)
-            tools.plugins, tools.skipped = found.plugins, found.broken
-            if settings.tools.folders or settings.tools.drafts:
+            if installed:
+                found = discover_installed()
+                found.register(registry)
+                tools.plugins, tools.skipped = found.plugins, found.broken
+            if in_folders:
                 from ferrule.builtin.boxed_draft import DraftsFolder
                 from ferrule.plugins.discovery import FolderTools
 
@@ -126,8 +136,7 @@ def build_tools(
                     drafts=DraftsFolder(workspace) if settings.tools.drafts else None,
                 )
                 tools.folders.load()
-    toolbox, tools.notes = found_tools(accounts_of(settings, workspace))
-    registry.register_many(toolbox, origin="builtin")
+    tools.notes = register_toolbox(registry, accounts_of(settings, workspace))
     folders = added_folders(settings, workspace)
     tools.servers, notes = build_servers(settings, workspace, registry, folders, ports, may_come=plugins_come)
     tools.notes += notes
@@ -140,6 +149,24 @@ def build_tools(
     return tools
 
 
+def _may_be_installed() -> bool:
+    """Whether an installed package may bring tools, found without the import of what reads packages' metadata."""
+    for place in sys.path:
+        try:
+            with os.scandir(place or ".") as inside:
+                packages = [one.path for one in inside if one.name.endswith((".dist-info", ".egg-info"))]
+        except FileNotFoundError:
+            continue
+        except OSError:  # an archive, which may hold packages
+            return True
+        for package in packages:
+            with suppress(OSError), open(f"{package}/entry_points.txt", "rb") as points:  # noqa: PTH123 - a hundred of them
+                if _ENTRY_POINTS in points.read():
+                    return True
+    return False
+
+
+_ENTRY_POINTS = b"ferrule.tools"
 WEB = ("FetchPage", "HttpRequest")
 
 
@@ -149,11 +176,11 @@ def assistant_tools(settings: Settings, registry: Registry) -> ToolSource:
     Without a choice, tools that do the same as another under another name are left out, and those for the web where no
     host is allowed, since they would only be refused.
     """
-    from ferrule.builtin.all_tools import builtin_tools
+    from ferrule.builtin.all_tools import TWINS, builtin_names
 
     named = settings.assistant.tools or ["standard"]
-    family, twins = {one.name for one in builtin_tools(family="assistant")}, twin_names()
-    unwanted = twins if _allows_hosts(settings) else {*twins, *WEB}
+    family = builtin_names("assistant")
+    unwanted = TWINS if _allows_hosts(settings) else {*TWINS, *WEB}
     return registry.filtered(
         lambda tool: (
             "all" in named
@@ -162,14 +189,6 @@ def assistant_tools(settings: Settings, registry: Registry) -> ToolSource:
             or ("standard" in named and tool.name not in unwanted)
         )
     )
-
-
-def twin_names() -> set[str]:
-    """The built-ins of the assistant family that are standard ones under another name."""
-    from ferrule.builtin.all_tools import builtin_tools
-
-    family, standard = ({one.name for one in builtin_tools(family=name)} for name in ("assistant", "standard"))
-    return family - standard
 
 
 def _allows_hosts(settings: Settings) -> bool:
@@ -413,7 +432,7 @@ class App:
 
         self.settings = settings
         self._seen_lock = lock_mark()  # before it is read
-        self.tools = build_tools(settings, workspace, ports, plugins_come=plugins_come)
+        self.tools = build_tools(settings, workspace, ports, plugins_come=plugins_come, watched=not single_call)
         self._workspace = workspace
         self._looking: asyncio.Lock | None = None
         self._following: asyncio.Task[None] | None = None

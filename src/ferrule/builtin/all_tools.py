@@ -3,24 +3,50 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ferrule.builtin.background import bash_output, kill_shell
-from ferrule.builtin.bash import bash, bash_input, execute_command
-from ferrule.builtin.edit import edit, multi_edit, write
-from ferrule.builtin.file_search import file_search
-from ferrule.builtin.glob import glob, search_files
-from ferrule.builtin.grep import grep
-from ferrule.builtin.list_directory import list_directory, list_files
-from ferrule.builtin.read import read, read_file
-from ferrule.builtin.surroundings import get_current_date_time, get_current_directory, get_git_info
-
 if TYPE_CHECKING:
     from ferrule.core.tool import Tool
+    from ferrule.registry.registry import Registry
 
 
 Family = Literal["standard", "assistant", "all"]
+
+_STANDARD = {
+    "Read": "read.read",
+    "Write": "edit.write",
+    "Edit": "edit.edit",
+    "MultiEdit": "edit.multi_edit",
+    "Glob": "glob.glob",
+    "Grep": "grep.grep",
+    "FileSearch": "file_search.file_search",
+    "LS": "list_directory.list_directory",
+    "Bash": "bash.bash",
+    "BashOutput": "background.bash_output",
+    "BashInput": "bash.bash_input",
+    "KillShell": "background.kill_shell",
+}
+_TWINS = {
+    "readFile": "read.read_file",
+    "listFiles": "list_directory.list_files",
+    "searchFiles": "glob.search_files",
+    "executeCommand": "bash.execute_command",
+}
+_BOTH = {
+    "getGitInfo": "surroundings.get_git_info",
+    "getCurrentDateTime": "surroundings.get_current_date_time",
+    "getCurrentDirectory": "surroundings.get_current_directory",
+}
+_FAMILIES: dict[str, dict[str, str]] = {
+    "standard": {**_STANDARD, **_BOTH},
+    "assistant": {**_TWINS, **_BOTH},
+    "all": {**_STANDARD, **_TWINS, **_BOTH},
+}
+TWINS = frozenset(_TWINS)
+"""The built-ins of the assistant family that are standard ones under another name."""
 
 
 def builtin_tools(workspace: str | Path | None = None, *, family: Family = "standard") -> list[Tool[Any]]:
@@ -31,18 +57,7 @@ def builtin_tools(workspace: str | Path | None = None, *, family: Family = "stan
     between them, so only a registry that people choose from needs `all`. With a folder, the tools work in that one
     wherever a runtime is given no session of its own: `Runtime([*builtin_tools("."), my_tool])`.
     """
-    files: list[Tool[Any]] = [read, write, edit, multi_edit, glob, grep, file_search, list_directory]
-    shell: list[Tool[Any]] = [bash, bash_output, bash_input, kill_shell]
-    twins: list[Tool[Any]] = [read_file, list_files, search_files, execute_command]
-    both: list[Tool[Any]] = [get_git_info, get_current_date_time, get_current_directory]
-    families: dict[Any, list[Tool[Any]]] = {
-        "standard": [*files, *shell, *both],
-        "assistant": [*twins, *both],
-        "all": [*files, *shell, *twins, *both],
-    }
-    if family not in families:
-        raise ValueError(f"There is no family {family!r} of tools. Choose one of {', '.join(families)}.")
-    chosen = families[family]
+    chosen = [_loaded(home) for home in builtin_names(family).values()]
     if workspace is None:
         return chosen
     folder = Path(workspace).expanduser().resolve()
@@ -52,3 +67,27 @@ def builtin_tools(workspace: str | Path | None = None, *, family: Family = "stan
     for one in placed:
         one.workspace = folder
     return placed
+
+
+def builtin_names(family: Family) -> dict[str, str]:
+    """The names of a family, each with the place of its tool; nothing is imported."""
+    if family not in _FAMILIES:
+        raise ValueError(f"There is no family {family!r} of tools. Choose one of {', '.join(_FAMILIES)}.")
+    return _FAMILIES[family]
+
+
+def register_builtins(registry: Registry, *, drafts: bool) -> None:
+    """Add all of them, each to be imported when it is first looked at; with `drafts`, what a model makes tools with."""
+    for name, home in builtin_names("all").items():
+        registry.register_later([name], partial(_load, home), origin="builtin")
+    if drafts:
+        registry.register_later(["draft_tool"], lambda: [_loaded("draft_tool.DraftTool")(registry)], origin="builtin")
+
+
+def _load(home: str) -> list[Tool[Any]]:
+    return [_loaded(home)]
+
+
+def _loaded(home: str) -> Any:
+    module, name = home.split(".")
+    return getattr(import_module(f"ferrule.builtin.{module}"), name)

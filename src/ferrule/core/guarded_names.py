@@ -6,6 +6,7 @@ Names are in lower case, because not every file system and not every program tel
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -57,10 +58,9 @@ Source code, build files and the settings of test runners are not among them: th
 they belong to. These take effect when somebody opens an editor, changes folder, commits or installs. What services
 build after a push is not either: it runs elsewhere, and the push itself asks.
 """
-_STARS = [name for name in SETTINGS if "*" in name]
-_PREFIXES = tuple(name[:-1] for name in _STARS if name.endswith("*"))
-_SUFFIXES = tuple(name[1:] for name in _STARS if name.startswith("*"))
-_BETWEEN = [tuple(name.split("*")) for name in _STARS if not name.startswith("*") and not name.endswith("*")]
+_starred = re.compile(
+    "|".join(re.escape(name).replace(r"\*", ".*") for name in sorted(SETTINGS) if "*" in name), re.DOTALL
+).fullmatch
 SETTINGS_FOLDERS = frozenset(name.partition("/")[0] for name in SETTINGS if "/" in name)
 """Where a name counts within a folder alone: the folder's. As a link, which may lead anywhere, it counts by itself."""
 _OF_DEPENDENCIES = frozenset({"node_modules", "site-packages"})
@@ -73,12 +73,7 @@ OF_GIT = CONFIGS | frozenset({"hooks", "commondir", "remotes", "branches"})
 def is_setting_name(name: str) -> bool:
     """Whether what is called so is obeyed wherever it lies."""
     folded = name.casefold()
-    return (
-        folded in SETTINGS
-        or folded.startswith(_PREFIXES)
-        or folded.endswith(_SUFFIXES)
-        or any(folded.startswith(start) and folded.endswith(end) for start, end in _BETWEEN)
-    )
+    return folded in SETTINGS or _starred(folded) is not None
 
 
 def settings_among(folder: str, names: Iterable[str]) -> set[str]:

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import PRINTERS, Guess, names
-from ferrule.policy.commands.wrappers import wraps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -125,6 +124,12 @@ class PathPattern:
     def name(self) -> str | None:
         """The glob of a name that it means at any depth; None for a pattern that starts somewhere or has folders."""
         return self._body if self.anywhere and "/" not in self._body and "**" not in self._body else None
+
+    @property
+    def inner(self) -> str | None:
+        """The regular expression of what it is about at any depth, from a `/` on; None if it starts somewhere."""
+        top = self._body.removesuffix("**").rstrip("/") if self._body.endswith("/**") else self._body
+        return _translate(top) if self.anywhere and top and top != "**" else None
 
     def wide_shapes(self, roots: Sequence[str]) -> list[str]:
         """The regular expressions that `concerns` goes by."""
@@ -413,6 +418,8 @@ class CommandPattern:
 
     def _is_in_arguments(self, part: Part) -> bool:
         """Whether a program that may run what it is given is given this command: `awk 'BEGIN{system("…")}'`."""
+        from ferrule.policy.commands.wrappers import wraps
+
         # Two words that follow each other are hardly anything but a command, whatever program is given them.
         several = " " in self._body.removesuffix(" *") and part.program not in PRINTERS and not wraps(part.program)
         tokenised = [list(part.words[1:])] if several else []

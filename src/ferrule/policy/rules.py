@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ferrule.policy.commands.parts import Part
 
+_ANY = "[^/]*"
 T = TypeVar("T")
 
 
@@ -347,7 +348,16 @@ class RuleSet:
         """What fits every path that a rule may be about, and few others."""
         key = write, os.environ.get("HOME"), *roots
         if key not in self._unions:
-            shapes = [shape for rule in self._paths(write) if rule.path for shape in rule.path.wide_shapes(roots)]
+            paths = [rule.path for rule in self._paths(write) if rule.path]
+            shapes = [shape for path in paths if path.inner is None for shape in path.wide_shapes(roots)]
+            # Most rules hold at any depth. Those are looked for together, once at each part of a path, and what many of
+            # them begin with (`*.pem`) is passed over once.
+            inner = [path.inner for path in paths if path.inner is not None]
+            either = [one for one in inner if not one.startswith(_ANY)]
+            if ends := [one.removeprefix(_ANY) for one in inner if one.startswith(_ANY)]:
+                either.append(f"{_ANY}(?:{'|'.join(ends)})")
+            if either:
+                shapes.append(f"/(?:.*/)?(?:{'|'.join(either)})(?:/.*)?")
             self._unions[key] = re.compile("|".join(f"(?:{shape})" for shape in shapes), re.DOTALL)
         return self._unions[key]
 

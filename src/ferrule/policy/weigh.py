@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import BYPASS, Decision, Mode, Verdict, by_kind, never_asked
-from ferrule.policy.commands.dangers import danger_of_writing, dangers_of
 from ferrule.policy.commands.parts import OF_GUARDED, PRINTERS, STARTS_WITH_GIT, Guess
 from ferrule.policy.findings import Finding, guarded_words, inside, weigh_path
 from ferrule.policy.rules import FETCH, About
@@ -322,6 +321,8 @@ def aims_at_guarded(request: Request, lists: Lists, *, alone: bool = False) -> b
     """Whether commands say that they write guarded places of the workspace; `alone`, if surely nothing else about them
     is dangerous.
     """
+    from ferrule.policy.commands.dangers import danger_of_writing, dangers_of
+
     aims = False
     for analysis in request.commands:
         if alone and (analysis.unclear or any(danger.why not in OF_GUARDED for danger in analysis.dangers)):

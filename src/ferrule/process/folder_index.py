@@ -75,6 +75,22 @@ def opened(folder: int, path: str, flags: int = _FOLDER) -> Generator[int]:
         os.close(descriptor)
 
 
+@dataclass(slots=True, frozen=True)
+class _Listing:
+    """What is in a folder, as long as its number and `ctime` are these."""
+
+    number: int
+    changed: int
+    folders: dict[str, int]
+    files: str
+    """Separated by `/`, which no name has: there may be very many."""
+
+    def names(self) -> dict[str, bool]:
+        """Of each name whether it is a folder."""
+        files = dict.fromkeys(self.files.split("/"), False) if self.files else {}
+        return {**files, **dict.fromkeys(self.folders, True)}
+
+
 @dataclass(slots=True)
 class _Folder(Generic[_Found]):
     number: int
@@ -102,7 +118,9 @@ class FolderIndex(Generic[_Found]):
     it gives too which of the folders matter.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, listings: dict[str, _Listing] | None = None) -> None:
+        """Indexes of one tree share its `listings`: a tree that two sets of rules are about is listed once."""
+        self.listings = {} if listings is None else listings
         self.stale: set[str] = set()
         """Folders of which the kernel told; for `_Watches`, under its lock."""
         self._lock = threading.Lock()
@@ -189,14 +207,15 @@ class FolderIndex(Generic[_Found]):
                 if known is not None and (known.number, known.changed) == (state.st_ino, state.st_ctime_ns):
                     known.watch = watch
                     return known
-                with os.scandir(folder) as entries:
-                    listed = {entry.name: (entry.is_dir(follow_symlinks=False), entry.inode()) for entry in entries}
+                listing = self.listings.get(path)
+                if listing is None or (listing.number, listing.changed) != (state.st_ino, state.st_ctime_ns):
+                    # What changes within one step of the clock cannot be told by it: such a folder is listed again.
+                    changed = state.st_ctime_ns if state.st_ctime_ns < began - _CLOCK_STEP else -1
+                    listing = self.listings[path] = _list(folder, state.st_ino, changed)
         except OSError:
             return None
-        # What changes within one step of the clock cannot be told by it: such a folder is listed again next time.
-        changed = state.st_ctime_ns if state.st_ctime_ns < began - _CLOCK_STEP else -1
-        below, found = read(path, {name: is_folder for name, (is_folder, _) in listed.items()})
-        return _Folder(state.st_ino, changed, {name: listed[name][1] for name in below}, found, watch)
+        below, found = read(path, listing.names())
+        return _Folder(state.st_ino, listing.changed, {name: listing.folders[name] for name in below}, found, watch)
 
     def _forget(self, path: str) -> None:
         """A folder and all below it."""
@@ -207,6 +226,7 @@ class FolderIndex(Generic[_Found]):
             self._closed.discard(path)
             self._unwatched.discard(path)
             self._found.pop(path, None)
+            self.listings.pop(path, None)
             if (folder := self._folders.pop(path, None)) is not None:
                 _watches.drop(folder.watch, self, path)
                 waiting += [f"{path}/{name}" if path else name for name in folder.below]
@@ -216,6 +236,18 @@ class FolderIndex(Generic[_Found]):
         with self._lock:
             self._is_closed = True
             self._forget("")
+
+
+def _list(folder: int, number: int, changed: int) -> _Listing:
+    folders: dict[str, int] = {}
+    files: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders[entry.name] = entry.inode()
+            else:
+                files.append(entry.name)
+    return _Listing(number, changed, folders, "/".join(files))
 
 
 class _Watches:
@@ -340,7 +372,8 @@ def index_of(root: str, rules: object) -> FolderIndex[Any]:
         found = next((one for one in _remembered if one[0] == root and one[1] == rules), None)
         if found is not None:
             _remembered.remove(found)
-        _remembered.append(found or (root, rules, FolderIndex()))
+        listings = next((index.listings for known, _, index in _remembered if known == root), None)
+        _remembered.append(found or (root, rules, FolderIndex(listings)))
         dropped = [_remembered.pop(0)[2] for _ in range(len(_remembered) - _MOST_REMEMBERED)]
         index = _remembered[-1][2]
     for one in dropped:

@@ -33,6 +33,15 @@ class RegistryEntry:
     enabled: bool
 
 
+@dataclass(slots=True, frozen=True, eq=False)
+class _Waiting:
+    """Tools of which only the names are known until one of them is asked for."""
+
+    names: tuple[str, ...]
+    load: Callable[[], Iterable[Tool[Any]]]
+    origin: str
+
+
 @dataclass(slots=True, frozen=True)
 class RegistryEvent:
     """A tool came, went, or was switched.
@@ -362,6 +371,7 @@ class Registry(ToolSource):
         self._versions: dict[str, dict[str, RegistryEntry]] = {}
         self._shown: dict[str, RegistryEntry] = {}  # the current version under its name, and under each alias
         self._aliases: dict[str, str] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._plugins: dict[str, Plugin | None] = {}  # None while it starts
         self._listeners: list[Callable[[RegistryEvent], None]] = []
         self._news: deque[RegistryEvent] = deque()
@@ -395,32 +405,33 @@ class Registry(ToolSource):
         _must_be_tool(tool)
         aliases = tuple(alias for alias in aliases if alias != tool.name)
         may_replace = self._replace if replace is None else replace
+        self._arrive([tool.name, *aliases])
         with self._lock:
-            known = self._versions.get(tool.name, {})
-            taken = tool.version in known
-            if taken and not may_replace:
+            if tool.version in self._versions.get(tool.name, {}) and not may_replace:
                 raise NameTakenError(
                     f"A tool `{tool.name}` {tool.version} is registered already. Pass replace=True to put this one "
                     f"in its place, or give it another name or version."
                 )
             self._refuse_taken(tool.name, aliases)
-            # Replacing a tool that somebody switched off does not switch it on again.
-            switched_off = (
-                not any(one.enabled for one in known.values())
-                if known
-                else any(is_named(name, self._disabled) for name in (tool.name, *aliases))
-            )
-            enabled = tool.enabled and not switched_off
-            entry = RegistryEntry(tool, origin, enabled)
-            was_current = not known or (taken and self._shown[tool.name] is known[tool.version])
-            self._versions.setdefault(tool.name, {})[tool.version] = entry
-            for alias in aliases:
-                self._aliases[alias] = tool.name
-            if was_current or current:
-                self._show(tool.name, entry)
-            else:
-                self._show(tool.name, self._shown[tool.name])
-            self._announce("replaced" if taken else "registered", entry)
+            self._add(tool, origin, aliases, current=current)
+
+    def _add(self, tool: Tool[Any], origin: str, aliases: tuple[str, ...] = (), *, current: bool = False) -> None:
+        known = self._versions.get(tool.name, {})
+        taken = tool.version in known
+        # Replacing a tool that somebody switched off does not switch it on again.
+        switched_off = (
+            not any(one.enabled for one in known.values())
+            if known
+            else any(is_named(name, self._disabled) for name in (tool.name, *aliases))
+        )
+        entry = RegistryEntry(tool, origin, tool.enabled and not switched_off)
+        was_current = not known or (taken and self._shown[tool.name] is known[tool.version])
+        self._versions.setdefault(tool.name, {})[tool.version] = entry
+        for alias in aliases:
+            self._aliases[alias] = tool.name
+        self._show(tool.name, entry if was_current or current else self._shown[tool.name])
+        self._waiting.pop(tool.name, None)
+        self._announce("replaced" if taken else "registered", entry)
 
     def register_many(
         self, tools: Iterable[Tool[Any]], *, replace: bool | None = None, origin: str = "dynamic"
@@ -440,8 +451,36 @@ class Registry(ToolSource):
             for tool in tools:
                 self.register(tool, replace=may_replace, origin=origin)
 
+    def register_later(
+        self, names: Iterable[str], load: Callable[[], Iterable[Tool[Any]]], *, origin: str = "dynamic"
+    ) -> None:
+        """Add tools by their names alone. `load` gives them when one is looked up, or when all tools are listed.
+
+        Raises `NameTakenError` where a name is taken.
+        """
+        waiting = _Waiting(tuple(names), load, origin)
+        with self._lock:
+            for name in waiting.names:
+                self._refuse_taken(name, ())
+                if name in self._versions:
+                    raise NameTakenError(f"A tool `{name}` is registered already; none was added.")
+            for name in waiting.names:
+                self._versions[name] = {}
+                self._waiting[name] = waiting
+            self._revision += 1
+
+    def _arrive(self, names: Iterable[str]) -> None:
+        """Load the tools that have these names, if they are still to be loaded."""
+        for waiting in dict.fromkeys(self._waiting[name] for name in names if name in self._waiting):
+            tools = {tool.name: tool for tool in waiting.load()}  # not under the lock: it imports modules
+            with self._lock:
+                for name in waiting.names:
+                    if name in self._waiting:
+                        self._add(tools[name], waiting.origin)
+
     def unregister(self, name: str | Tool[Any], version: str | None = None) -> bool:
         """Remove what has a name, or one version of it, or just this tool; False when it was not there."""
+        self._arrive([name.name if isinstance(name, Tool) else name])
         with self._lock:
             if isinstance(name, Tool):
                 if self.get(name.name, name.version) is not name:
@@ -501,6 +540,7 @@ class Registry(ToolSource):
 
     def make_current(self, name: str, version: str) -> None:
         """Choose which version runs when a call pins none."""
+        self._arrive([name])
         with self._lock:
             name = self._aliases.get(name, name)
             entry = self._versions.get(name, {}).get(version)
@@ -538,21 +578,32 @@ class Registry(ToolSource):
         return self._revision
 
     def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
+        if name in self._waiting:
+            self._arrive([name])
         if version is None:
             return self._shown.get(name)
         versions = self._versions.get(self._aliases.get(name, name))
         return versions.get(version) if versions else None
 
+    def has(self, name: str) -> bool:
+        return name in self._waiting or name in self._shown
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.has(name)
+
     def entries(self) -> list[tuple[str, RegistryEntry]]:
+        if self._waiting:
+            self._arrive(list(self._waiting))
         with self._lock:
-            return [(name, self._shown[name]) for name in self._versions]
+            return [(name, self._shown[name]) for name in self._versions if name in self._shown]
 
     def known_names(self) -> list[str]:
         with self._lock:
-            return list(self._shown)
+            return list(dict.fromkeys((*self._versions, *self._shown)))
 
     def versions(self, name: str) -> list[str]:
         """Every registered version of a tool, oldest registration first."""
+        self._arrive([name])
         with self._lock:
             return list(self._versions.get(name, ()))
 
@@ -597,6 +648,7 @@ class Registry(ToolSource):
                 self._shown[alias] = entry
 
     def _switch(self, name: str, *, enabled: bool) -> None:
+        self._arrive([name])
         with self._lock:
             name = self._aliases.get(name, name)
             if name not in self._versions:

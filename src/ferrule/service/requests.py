@@ -213,11 +213,10 @@ class AnswerRequest(Tool[AnswerParams]):
         from ferrule.agent.agent_events import Ending, TurnEnded
         from ferrule.agent.calling import TurnModel
         from ferrule.app.assistant import limits_of
-        from ferrule.app.build import twin_names
+        from ferrule.builtin.all_tools import TWINS
 
-        twins = twin_names()
         agent = Agent(
-            model, allowed.tools.filtered(lambda tool: tool.name not in twins), runtime=runtime,
+            model, allowed.tools.filtered(lambda tool: tool.name not in TWINS), runtime=runtime,
             system=system_words(params.locale, params.time_zone),
             limits=limits_of(self._settings.assistant), conversation=conversation, parent=context,
         )  # fmt: skip

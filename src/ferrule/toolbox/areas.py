@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
@@ -11,17 +12,26 @@ from ferrule.extension import phrase
 from ferrule.toolbox.accounts import Accounts
 
 if TYPE_CHECKING:
-    from ferrule import Tool
+    from ferrule import Registry, Tool
     from ferrule.toolbox.accounts import AccountCheck
 
 
 class Area:
     """A part of the toolbox: which packages it needs, the tools it has for some accounts, and how those are tried."""
 
-    __slots__ = ("extra", "home", "modules", "name", "needs", "only_for")
+    __slots__ = ("always", "extra", "home", "modules", "name", "needs", "only_for", "unless")
 
     def __init__(
-        self, name: str, home: str, extra: str, modules: tuple[str, ...], needs: str = "", *, only_for: str = ""
+        self,
+        name: str,
+        home: str,
+        extra: str,
+        modules: tuple[str, ...],
+        needs: str = "",
+        *,
+        only_for: str = "",
+        always: tuple[str, ...] = (),
+        unless: str = "",
     ) -> None:
         self.name = name
         self.home = home
@@ -31,6 +41,9 @@ class Area:
         """What it needs to have tools at all, for a person."""
         self.only_for = only_for
         """The accounts without which it has no tools, and need not be imported."""
+        self.always = always
+        """The names of its tools, where they are the same for all accounts but those in `unless`."""
+        self.unless = unless
 
     @property
     def missing(self) -> list[str]:
@@ -55,6 +68,7 @@ AREAS: tuple[Area, ...] = (
         "ferrule.toolbox.documents.tools",
         "documents",
         ("pypdfium2", "docx", "pptx", "python_calamine", "openpyxl", "defusedxml", "lxml", "markdown_it", "fpdf"),
+        always=("ReadDocument", "WriteDocument", "EditDocument", "ConvertDocument"),
     ),
     Area(
         "notes",
@@ -65,8 +79,22 @@ AREAS: tuple[Area, ...] = (
         only_for="vaults",
     ),
     # SQLite comes with Python; a database whose driver is missing says so when it is used.
-    Area("databases", "ferrule.toolbox.databases.tools", "databases", ()),
-    Area("web", "ferrule.toolbox.web", "web", ("httpcore2", "idna", "jsonschema_rs", "lxml", "trafilatura", "yaml")),
+    Area(
+        "databases",
+        "ferrule.toolbox.databases.tools",
+        "databases",
+        (),
+        always=("DescribeDatabase", "QueryDatabase"),
+        unless="databases",
+    ),
+    Area(
+        "web",
+        "ferrule.toolbox.web",
+        "web",
+        ("httpcore2", "idna", "jsonschema_rs", "lxml", "trafilatura", "yaml"),
+        always=("FetchPage", "HttpRequest"),
+        unless="apis",
+    ),
     Area(
         "mail",
         "ferrule.toolbox.mail",
@@ -88,16 +116,23 @@ AREAS: tuple[Area, ...] = (
 
 def toolbox_tools(accounts: Accounts | None = None) -> list[Tool[Any]]:
     """The tools of every area that is installed and has something to work on: `Runtime(toolbox_tools())`."""
-    return found_tools(accounts or Accounts())[0]
+    accounts = accounts or Accounts()
+    return [tool for area in AREAS if not area.missing for tool in area.tools(accounts)]
 
 
-def found_tools(accounts: Accounts) -> tuple[list[Tool[Any]], list[str]]:
-    """The tools, and what is to be said of accounts whose area is not installed."""
-    tools: list[Tool[Any]] = []
+def register_toolbox(registry: Registry, accounts: Accounts) -> list[str]:
+    """Add the tools, where possible to be imported when they are first looked at.
+
+    Gives what is to be said of accounts whose area is not installed.
+    """
     notes: list[str] = []
     for area in AREAS:
         if not area.missing:
-            tools += area.tools(accounts)
+            load = partial(area.tools, accounts)
+            if area.always and not (area.unless and getattr(accounts, area.unless)):
+                registry.register_later(area.always, load, origin="builtin")
+            else:
+                registry.register_many(load(), origin="builtin")
         elif isinstance(named := getattr(accounts, area.name, None), Mapping) and named:
             names = [f"`{area.name}.{name}`" for name in cast("Mapping[str, Any]", named)]
             notes.append(
@@ -108,4 +143,4 @@ def found_tools(accounts: Accounts) -> tuple[list[Tool[Any]], list[str]]:
                     extra=area.extra,
                 )
             )
-    return tools, notes
+    return notes
