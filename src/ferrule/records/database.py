@@ -135,7 +135,7 @@ def open_for_reading(path: str | Path) -> sqlite3.Connection:
     except sqlite3.Error as problem:
         raise AuditError(_words_for(problem, path)) from problem
     # Bytes that are not text must show up as a changed row, not as a crash of whoever looks for it.
-    connection.text_factory = _text
+    connection.text_factory = as_text
     return connection
 
 
@@ -156,7 +156,8 @@ def _view(path: Path, how: str) -> sqlite3.Connection:
     return connection
 
 
-def _text(raw: bytes) -> str:
+def as_text(raw: bytes) -> str:
+    """Text, also of bytes that are none."""
     return raw.decode("utf-8", "surrogateescape")
 
 

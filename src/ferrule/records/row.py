@@ -160,7 +160,8 @@ def hash_of(seq: int, content: Sequence[Any], prev_hash: str) -> str:
     end = len(content)
     while end > _FIRST_COLUMNS and content[end - 1] is None:  # as before there were these columns
         end -= 1
-    content = content[:end]
+    if end < len(content):
+        content = content[:end]
     return hashlib.sha256(ascii((seq, *content, prev_hash)).encode("ascii")).hexdigest()
 
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from math import isfinite
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from ferrule.records.database import AuditError, open_for_reading
+from ferrule.records.database import AuditError, as_text, open_for_reading
 from ferrule.records.row import COLUMNS, GAP, RETENTION, SELECT, hash_of
 from ferrule.records.statistics import BLOCK, NEEDED, UsageSums, stored_blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-_NEEDED = [COLUMNS.index(name) for name in NEEDED]
+_needed = itemgetter(*(COLUMNS.index(name) for name in NEEDED))
 _TIME = COLUMNS.index("time")
 _KIND = COLUMNS.index("kind")
 _ARGUMENTS = COLUMNS.index("arguments")
@@ -125,11 +127,8 @@ class _Chain:
         found_noted = noted is None or noted in (start, Head(0, ""))
         stored = {block.number for block in stored_blocks(self.connection)}
         block: list[tuple[Any, ...]] = []
-        for row in self.connection.execute(f"{SELECT} ORDER BY seq"):
+        for row in self._sound_rows():
             seq: int = row[0]
-            self._check_row(row)
-            self.end = Head(seq, row[-1])
-            self.rows += 1
             if row[_KIND] == RETENTION:
                 retained = Head(*_said(row, ("removed_to", int), ("hash", str)))
             elif row[_KIND] == GAP:
@@ -142,7 +141,7 @@ class _Chain:
                     # The statistics must follow from the rows.
                     usage = UsageSums()
                     try:
-                        usage.add_rows([[row[one] for one in _NEEDED] for row in block])
+                        usage.add_rows(map(_needed, block))
                     except (TypeError, ValueError, OverflowError):
                         raise _Broken("One of the rows up to this one has an invalid number.", block[-1][0]) from None
                     kept = self.connection.execute(
@@ -175,23 +174,48 @@ class _Chain:
                 f"{start.seq + 1}). Note a newer head."
             )
 
-    def _check_row(self, row: tuple[Any, ...]) -> None:
-        expected = self.end.seq + 1
-        seq: int = row[0]
+    def _sound_rows(self) -> Iterator[tuple[Any, ...]]:
+        """Each row that follows from the one before it, up to the first that does not."""
+        # There may be millions, so the usual row is checked right here, and only a wrong one is looked at closely.
+        last, digest = self.end
+        for row in self._all_rows():
+            seq, stored = row[0], row[-1]
+            try:
+                sound = (
+                    type(seq) is int
+                    and seq == last + 1
+                    and row[-2] == digest
+                    and hash_of(seq, row[1:-2], digest) == stored
+                )
+            except (TypeError, ValueError):
+                sound = False  # a blob where text was: nothing that we ever wrote
+            if not sound:
+                raise self._fault(row)
+            last, digest = seq, stored
+            self.end = Head(last, digest)
+            self.rows += 1
+            yield row
+
+    def _all_rows(self) -> Iterator[tuple[Any, ...]]:
+        self.connection.text_factory = str  # quicker, and fails where bytes are no text
+        try:
+            yield from self.connection.execute(f"{SELECT} ORDER BY seq")
+        except sqlite3.OperationalError:
+            self.connection.text_factory = as_text
+            yield from self.connection.execute(f"{SELECT} ORDER BY seq LIMIT -1 OFFSET ?", (self.rows,))
+
+    def _fault(self, row: tuple[Any, ...]) -> _Broken:
+        """What is wrong with a row that does not follow from the one before it."""
+        expected, seq = self.end.seq + 1, row[0]
         if type(seq) is not int:
-            raise _Broken(f"In place of row {expected} stands one without a number.", expected)
+            return _Broken(f"In place of row {expected} stands one without a number.", expected)
         if seq != expected:
             last = seq - 1
             gone = f"row {expected} is" if last == expected else f"rows {expected} to {last} are"
-            raise _Broken(f"{gone.capitalize()} missing.", expected)
+            return _Broken(f"{gone.capitalize()} missing.", expected)
         if row[-2] != self.end.hash:
-            raise _Broken("This row does not follow the one before it: one of them was replaced or moved.", seq)
-        try:
-            digest = hash_of(seq, row[1:-2], row[-2])
-        except (TypeError, ValueError):
-            digest = ""  # a blob where text was: nothing that we ever wrote
-        if digest != row[-1]:
-            raise _Broken("This row was changed after it was written.", seq)
+            return _Broken("This row does not follow the one before it: one of them was replaced or moved.", seq)
+        return _Broken("This row was changed after it was written.", seq)
 
     def _single(self, table: str) -> Head:
         rows = self.connection.execute(f"SELECT seq, hash FROM {table}").fetchall()  # noqa: S608
