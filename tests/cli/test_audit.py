@@ -46,6 +46,28 @@ def test_list_show_verify_and_export_agree(ferrule: Command) -> None:
     assert ferrule("audit", "verify", "--head", verified.json["head"]).code == 0
 
 
+def test_a_check_goes_on_from_the_last_one_when_asked(ferrule: Command) -> None:
+    """O3."""
+    for text in ("one", "two"):
+        ferrule("call", "echo_text", f'{{"text": "{text}"}}')
+        assert ferrule("audit", "verify", "--since-last").code == 0
+    (mark,) = (ferrule.folder / "data" / "verified").glob("*.json")
+    mark.write_text(mark.read_text().replace('"2:', '"1:'))
+    refused = ferrule("audit", "verify", "--since-last")
+    assert refused.code == 2
+    assert "without `--since-last`, which reads the whole log" in refused.err
+    assert ferrule("audit", "verify").code == 0
+    assert ferrule("audit", "verify", "--since-last").code == 0
+
+
+def test_a_mark_that_cannot_be_kept_is_said_and_the_check_holds(ferrule: Command) -> None:
+    ferrule("call", "echo_text", '{"text": "one"}')
+    (ferrule.folder / "data" / "verified").touch()
+    done = ferrule("audit", "verify")
+    assert (done.code, done.out.startswith("Records verified: 1.")) == (0, True)
+    assert "could not be kept for --since-last" in done.err
+
+
 def test_tampering_shows(ferrule: Command) -> None:
     ferrule("call", "echo_text", '{"text": "one"}')
     ferrule("call", "echo_text", '{"text": "two"}')

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import multiprocessing
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,9 +17,11 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from tests.records.record_samples import a_log, a_record, tamper
 
+from ferrule.records import verification
 from ferrule.records.audit import AuditError, AuditLog
 from ferrule.records.row import COLUMNS, SELECT, seal
 from ferrule.records.verification import Head, read_head, verify
+from ferrule.records.verified_mark import VerifiedMark
 
 
 @pytest.fixture
@@ -76,6 +81,12 @@ TAMPERING = {
         "UPDATE calls SET seq = 'x' WHERE seq = 3",
     ),
     "emptied": ("DELETE FROM calls",),
+    "one more without a number": (
+        "CREATE TABLE copy AS SELECT * FROM calls",
+        "DROP TABLE calls",
+        "ALTER TABLE copy RENAME TO calls",
+        "INSERT INTO calls (time) VALUES (1.0)",
+    ),
 }
 
 
@@ -85,9 +96,9 @@ def test_every_way_of_tampering_shows(tmp_path: Path) -> None:
     for number, (name, statements) in enumerate(TAMPERING.items()):
         path = a_log(tmp_path / f"{number}.db", 5)
         tamper(path, *statements)
-        verification = verify(path)
-        assert not verification, name
-        found[name] = (verification.first_bad_seq, verification.why)
+        told = verify(path)
+        assert not told, name
+        found[name] = (told.first_bad_seq, told.why)
     assert found == snapshot(
         {
             "changed": (3, "This row was changed after it was written."),
@@ -124,6 +135,7 @@ def test_every_way_of_tampering_shows(tmp_path: Path) -> None:
                 1,
                 "The log ends at row 0, its head at 5: the end was cut or added to.",
             ),
+            "one more without a number": (None, "There are rows in the log that are not of its chain."),
         }
     )
 
@@ -293,3 +305,126 @@ def seal_again(connection: sqlite3.Connection) -> None:
     digest = seal(3, row[1:-2], row[-2])[-1]
     connection.execute("UPDATE calls SET hash = ? WHERE seq = 3", (digest,))
     connection.execute("UPDATE head SET hash = ?", (digest,))
+
+
+# Long logs: shared out among processes, and read on from where an earlier check ended
+
+MANY = 20_000
+
+
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return a_log(tmp_path_factory.mktemp("long") / "audit.db", MANY)
+
+
+@pytest.fixture
+def long(long_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(verification, "_WORTH_SHARING", 1)
+    return Path(shutil.copy(long_log, tmp_path))
+
+
+def test_several_processes_find_what_one_finds(long: Path) -> None:
+    """O3."""
+    heads: list[Head] = []
+    noted = f"9000:{hash_at(long, 9000)}"
+    found = verify(long, expected_head=noted, processes=2, progress=heads.append)
+    assert found == verify(long, expected_head=noted)
+    assert (found.ok, found.rows) == (True, MANY)
+    assert [head.hash for head in heads] == [hash_at(long, head.seq) for head in heads]
+    assert len(heads) > 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE calls SET user = 'bob' WHERE seq = 12345",
+        "UPDATE calls SET user = CAST(x'ff' AS TEXT) WHERE seq = 12345",
+        "DELETE FROM calls WHERE seq BETWEEN 8000 AND 8200",
+        "UPDATE calls SET hash = prev_hash WHERE seq = 8192",
+        "DELETE FROM calls WHERE seq > 19990",
+        "UPDATE usage SET count = count + 1 WHERE block = 1",
+        "UPDATE head SET seq = seq + 1",
+    ],
+)
+def test_several_processes_name_the_same_fault(long: Path, statement: str) -> None:
+    """O3."""
+    tamper(long, statement)
+    found = verify(long, processes=3)
+    assert found == verify(long)
+    assert not found.ok
+
+
+def test_a_check_goes_on_where_an_earlier_one_ended(long: Path) -> None:
+    """O3: rows that were verified are not read again, and those after them are."""
+    sure = Head(10_000, hash_at(long, 10_000))
+    found = verify(long, since=sure)
+    assert (found.ok, found.head) == (True, read_head(long))
+    assert found.rows < MANY / 2 + 4096
+    tamper(long, "UPDATE calls SET user = 'bob' WHERE seq = 15000")
+    assert verify(long, since=sure).first_bad_seq == 15_000
+
+
+@pytest.mark.parametrize(
+    ("sure", "why"),
+    [
+        (Head(10_000, "0" * 64), "The log was rewritten: this row is not the one whose hash was noted."),
+        (Head(MANY + 1, "0" * 64), f"The log was cut: row {MANY + 1} was noted, and it ends at row {MANY}."),
+    ],
+)
+def test_a_check_goes_on_from_no_row_that_is_not_there(long: Path, sure: Head, why: str) -> None:
+    found = verify(long, since=sure)
+    assert (found.ok, found.why) == (False, why)
+
+
+def test_where_no_process_can_be_started_the_log_is_read_in_this_one(
+    long: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(multiprocessing.get_context("spawn").Process, "start", refused)
+    assert verify(long, processes=2).ok
+
+
+def hash_at(log: Path, seq: int) -> str:
+    with closing(sqlite3.connect(log)) as connection:
+        return connection.execute("SELECT hash FROM calls WHERE seq = ?", (seq,)).fetchone()[0]
+
+
+# The mark of how far a log was verified
+
+
+def test_a_mark_is_read_as_it_was_written(tmp_path: Path) -> None:
+    mark = VerifiedMark(tmp_path / "audit.db", tmp_path / "marks")
+    assert mark.read() is None
+    head = Head(42, "a" * 64)
+    mark.write(head)
+    assert mark.read() == head
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "marks").iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text.replace("42:", "43:"),
+        lambda text: text.replace('"seal": "', '"seal": "0'),
+        lambda text: "[]",
+        lambda text: "{",
+        lambda text: '{"head": 5}',
+    ],
+)
+def test_a_changed_mark_is_refused(tmp_path: Path, damage: Any) -> None:
+    """O3: whoever can change the log cannot say that it was verified."""
+    mark = VerifiedMark(tmp_path / "audit.db", tmp_path / "marks")
+    mark.write(Head(42, "a" * 64))
+    mark.file.write_text(damage(mark.file.read_text()))
+    with pytest.raises(AuditError, match="without `--since-last`, which reads the whole log"):
+        mark.read()
+
+
+def test_the_mark_of_another_log_is_refused(tmp_path: Path) -> None:
+    one, other = (VerifiedMark(tmp_path / name, tmp_path / "marks") for name in ("one.db", "other.db"))
+    one.write(Head(42, "a" * 64))
+    shutil.copy(one.file, other.file)
+    with pytest.raises(AuditError, match="it was changed, or is of another log"):
+        other.read()

@@ -24,7 +24,7 @@ GONE = re.compile(
     | http\.server\.CGIHTTPRequestHandler
     | importlib\.abc\.(ResourceReader|Traversable\w*|Finder)
     | locale\.(getdefaultlocale|resetlocale)
-    | multiprocessing(\.\w+)? | concurrent\.futures\.ProcessPoolExecutor  # another way of starting in 3.14
+    | multiprocessing(\.(?!get_context$)\w+)? | concurrent\.futures\.ProcessPoolExecutor  # another way of starting in 3.14
     | pkgutil\.(find_loader|get_loader|Imp\w+)
     | pty\.(master|slave)_open
     | sqlite3\.(version|version_info|enable_shared_cache|OptimizedUnicode)

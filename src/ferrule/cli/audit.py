@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import asdict
@@ -12,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.app.settings import audit_path
-from ferrule.cli.options import SINCE, json_option, settings_for
+from ferrule.cli.options import SINCE, json_option, settings_for, warn
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _
+from ferrule.core.phrases import said_by
 from ferrule.core.shown_text import cut_columns, flattened
+from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     from ferrule.records.reader import AuditReader
     from ferrule.records.row import AuditRow
-    from ferrule.records.verification import Gap, Verification
+    from ferrule.records.verification import Gap, Head, Verification
 
 
 # What the check of an audit log found, in words.
@@ -109,16 +112,36 @@ def show(file: Path | None, which: str, as_json: bool) -> None:
 
 @audit_command.command("verify", help=_("Check that no record was changed, removed or reordered."))
 @click.option("--head", help=_("A head noted earlier (`SEQ:HASH`); proves that nothing was cut off since."))
+@click.option(
+    "--since-last",
+    is_flag=True,
+    help=_("Go on where the last check of this log ended, or was interrupted, and trust what it read."),
+)
 @json_option
 @click.pass_obj
-def verify_log(file: Path | None, head: str | None, as_json: bool) -> None:
+def verify_log(file: Path | None, head: str | None, since_last: bool, as_json: bool) -> None:
     from ferrule.records.verification import verify
+    from ferrule.records.verified_mark import VerifiedMark
 
     path = _log(file)
+    mark = VerifiedMark(path, data_folder() / "verified")
+    unkept: set[str] = set()
+
+    def keep(head: Head) -> None:
+        try:
+            mark.write(head)
+        except OSError as error:
+            unkept.add(said_by(error))
+
     try:
-        found = verify(path, expected_head=head)
+        since = mark.read() if since_last else None
+        found = verify(path, expected_head=head, since=since, processes=os.cpu_count() or 1, progress=keep)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    if found.head is not None:
+        keep(found.head)
+    for why in unkept:
+        warn(_("How far the log was verified could not be kept for --since-last: {why}").format(why=why))
     if as_json:
         document: dict[str, Any] = {
             **found._asdict(),

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing, contextmanager
+from itertools import pairwise
 from math import isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -18,13 +20,21 @@ from ferrule.records.row import COLUMNS, GAP, RETENTION, SELECT, hash_of
 from ferrule.records.statistics import BLOCK, NEEDED, UsageSums, stored_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
     from pathlib import Path
 
 _needed = itemgetter(*(COLUMNS.index(name) for name in NEEDED))
 _TIME = COLUMNS.index("time")
 _KIND = COLUMNS.index("kind")
 _ARGUMENTS = COLUMNS.index("arguments")
+_WORTH_SHARING = 100_000
+"""Rows; for fewer, starting processes takes longer than reading."""
+_WORTH_SAYING = 16 * BLOCK
+_MOST_BLOCKS = 16
+"""That a process reads before it tells: so long it may take to find out that nobody listens any more."""
+_LAST = 2**63 - 1
 
 
 class Head(NamedTuple):
@@ -92,15 +102,27 @@ def read_head(path: str | Path) -> Head:
         connection.close()
 
 
-def verify(path: str | Path, *, expected_head: Head | str | None = None) -> Verification:
-    """Follow the chain from the first row to the head, and past a head that was noted earlier."""
-    noted = Head.parse(expected_head) if isinstance(expected_head, str) else expected_head
+def verify(
+    path: str | Path,
+    *,
+    expected_head: Head | str | None = None,
+    since: Head | str | None = None,
+    processes: int = 1,
+    progress: Callable[[Head], None] | None = None,
+) -> Verification:
+    """Follow the chain from the first row to the head, and past a head that was noted earlier.
+
+    `since` is a head up to which the log was verified before: the rows up to it are not read again. A long log is
+    shared out among `processes`; a program that asks for several needs `if __name__ == "__main__"`. `progress` hears
+    how far the log is sound, again and again.
+    """
+    noted, sure = (Head.parse(one) if isinstance(one, str) else one for one in (expected_head, since))
     connection = open_for_reading(path)
-    chain = _Chain(connection)
+    chain = _Chain(connection, progress)
     try:
         # One transaction: the log may be written while we read.
         connection.execute("BEGIN")
-        chain.follow(noted)
+        chain.follow(noted, sure, path, processes)
     except _Broken as broken:
         return Verification(False, chain.rows, broken.seq, broken.why, None, tuple(chain.gaps))
     except sqlite3.DatabaseError as problem:
@@ -110,83 +132,205 @@ def verify(path: str | Path, *, expected_head: Head | str | None = None) -> Veri
     return Verification(True, chain.rows, None, "", chain.end, tuple(chain.gaps))
 
 
+class _Stretch(NamedTuple):
+    """What a process found of the rows from one to another: all of them are sound."""
+
+    end: Head
+    rows: int
+    gaps: list[Gap]
+    retained: Head | None
+    blocks: set[int]
+    passed: set[int]
+
+
+@contextmanager
+def _readers(
+    path: str, stretches: list[tuple[Head, int]], noted: dict[int, str], processes: int
+) -> Generator[list[Connection]]:
+    """Processes that read the stretches in turn, and where each tells what it found. They end with the block."""
+    import signal
+    import threading
+    from multiprocessing import get_context
+
+    spawn = get_context("spawn")
+    started: list[SpawnProcess] = []
+    readers: list[Connection] = []
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main else None  # Ctrl-C is for this process alone
+    try:
+        try:
+            for number in range(processes):
+                reader, writer = spawn.Pipe(duplex=False)
+                readers.append(reader)
+                with writer:  # closed here in any case, or nobody would hear that the process has ended
+                    one = spawn.Process(
+                        target=_read_stretches, args=(path, stretches[number::processes], noted, writer), daemon=True
+                    )
+                    one.start()
+                    started.append(one)
+        except OSError:
+            pass  # the reader of the one that could not be started says that it has ended
+        finally:
+            if in_main:
+                signal.signal(signal.SIGINT, before)
+        yield readers
+    finally:
+        for one in started:
+            one.terminate()
+            one.join()
+        for reader in readers:
+            reader.close()
+
+
+def _read_stretches(path: str, stretches: list[tuple[Head, int]], noted: dict[int, str], writer: Connection) -> None:
+    """In a process of its own. None is told where anything is wrong, which is then looked for in order."""
+    with closing(open_for_reading(path)) as connection:
+        for start, last in stretches:
+            chain = _Chain(connection)
+            chain.noted, chain.end = noted, start
+            chain.stored = {block.number for block in stored_blocks(connection)}
+            stored = set(chain.stored)
+            try:
+                chain.read(last)
+            except (_Broken, sqlite3.Error):
+                writer.send(None)
+                return
+            blocks = stored - chain.stored
+            writer.send(_Stretch(chain.end, chain.rows, chain.gaps, chain.retained, blocks, chain.passed))
+
+
 class _Chain:
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, progress: Callable[[Head], None] | None = None) -> None:
         self.connection = connection
+        self.progress = progress
         self.rows = 0
         self.gaps: list[Gap] = []
-        self.end = Head(0, "")
+        self.end: Head = Head(0, "")
+        self.retained: Head | None = None
+        self.stored: set[int] = set()
+        """The blocks of which statistics are kept, less those whose rows were read."""
+        self.noted: dict[int, str] = {}
+        self.passed: set[int] = set()
 
     def head(self) -> Head:
         return self._single("head")
 
-    def follow(self, noted: Head | None) -> None:
+    def follow(self, noted: Head | None, sure: Head | None, path: str | Path, processes: int) -> None:
         head, start = self.head(), self._single("checkpoint")
-        self.end = start
-        retained = Head(0, "")
-        found_noted = noted is None or noted in (start, Head(0, ""))
-        stored = {block.number for block in stored_blocks(self.connection)}
-        block: list[tuple[Any, ...]] = []
-        for row in self._sound_rows():
-            seq: int = row[0]
-            if row[_KIND] == RETENTION:
-                retained = Head(*_said(row, ("removed_to", int), ("hash", str)))
-            elif row[_KIND] == GAP:
-                ended_at, found = _said(row, ("ended_at", int), ("found", int))
-                self.gaps.append(Gap(seq, row[_TIME], ended_at, found))
-            block.append(row)
-            if seq % BLOCK == 0:
-                if (number := seq // BLOCK - 1) in stored:
-                    stored.remove(number)
-                    # The statistics must follow from the rows.
-                    usage = UsageSums()
-                    try:
-                        usage.add_rows(map(_needed, block))
-                    except (TypeError, ValueError, OverflowError):
-                        raise _Broken("One of the rows up to this one has an invalid number.", block[-1][0]) from None
-                    kept = self.connection.execute(
-                        "SELECT * FROM usage WHERE block = ? ORDER BY rowid", (number,)
-                    ).fetchall()
-                    if [one for one in kept if one[5]] != usage.of_block(number):
-                        first, last = number * BLOCK + 1, (number + 1) * BLOCK
-                        raise _Broken(f"The statistics kept of rows {first} to {last} do not follow from these rows.")
-                block = []
-            if noted is not None and noted.seq == seq:
-                if noted.hash != row[-1]:
-                    raise _Broken("The log was rewritten: this row is not the one whose hash was noted.", seq)
-                found_noted = True
-        if start != retained:
+        if sure is not None and sure.seq <= start.seq:
+            sure = None  # retention removed what was verified, so all that is left is read
+        self.end, self.noted = start, dict([one for one in (sure, noted) if one is not None])
+        self.stored = {block.number for block in stored_blocks(self.connection)}
+        if sure is not None:
+            self._go_to(sure, start)
+        if processes > 1 and head.seq - self.end.seq >= _WORTH_SHARING:
+            self._share_out(str(path), head.seq, processes)
+        self.read()
+        if start != (self.retained or self._retained_before() or Head(0, "")):
             raise _Broken(f"Rows up to {start.seq} are gone, and no retention row of the chain says so.", start.seq + 1)
         if self.end != head:
             raise _Broken(
                 f"The log ends at row {self.end.seq}, its head at {head.seq}: the end was cut or added to.",
                 self.end.seq + 1,
             )
-        if stored:
+        if self.connection.execute("SELECT count(*) FROM calls").fetchone() != (head.seq - start.seq,):
+            raise _Broken("There are rows in the log that are not of its chain.")
+        if self.stored:
             raise _Broken("Statistics are kept of rows that are not in the log.")
-        if noted is not None and not found_noted:
-            if noted.seq > self.end.seq:
+        for seq in (one.seq for one in (noted, sure) if one not in (None, start, Head(0, ""))):
+            if seq > self.end.seq:
                 raise _Broken(
-                    f"The log was cut: row {noted.seq} was noted, and it ends at row {self.end.seq}.", self.end.seq + 1
+                    f"The log was cut: row {seq} was noted, and it ends at row {self.end.seq}.", self.end.seq + 1
                 )
-            raise _Broken(
-                f"Row {noted.seq}, which was noted, is older than what retention kept (from row "
-                f"{start.seq + 1}). Note a newer head."
-            )
+            if seq not in self.passed:
+                raise _Broken(
+                    f"Row {seq}, which was noted, is older than what retention kept (from row "
+                    f"{start.seq + 1}). Note a newer head."
+                )
 
-    def _sound_rows(self) -> Iterator[tuple[Any, ...]]:
+    def read(self, last: int | None = None) -> None:
+        """The rows that follow, up to the last or to the end."""
+        block: list[tuple[Any, ...]] = []
+        for row in self._sound_rows(last):
+            seq: int = row[0]
+            if row[_KIND] == RETENTION:
+                self.retained = Head(*_said(row, ("removed_to", int), ("hash", str)))
+            elif row[_KIND] == GAP:
+                ended_at, found = _said(row, ("ended_at", int), ("found", int))
+                self.gaps.append(Gap(seq, row[_TIME], ended_at, found))
+            block.append(row)
+            if seq % BLOCK == 0:
+                if (number := seq // BLOCK - 1) in self.stored:
+                    self.stored.remove(number)
+                    self._check_statistics(number, block)
+                block = []
+                if self.progress is not None and seq % _WORTH_SAYING == 0:
+                    self.progress(self.end)
+            if seq in self.noted:
+                if self.noted[seq] != row[-1]:
+                    raise _Broken("The log was rewritten: this row is not the one whose hash was noted.", seq)
+                self.passed.add(seq)
+
+    def _check_statistics(self, number: int, block: list[tuple[Any, ...]]) -> None:
+        """They must follow from the rows."""
+        usage = UsageSums()
+        try:
+            usage.add_rows(map(_needed, block))
+        except (TypeError, ValueError, OverflowError):
+            raise _Broken("One of the rows up to this one has an invalid number.", block[-1][0]) from None
+        kept = self.connection.execute("SELECT * FROM usage WHERE block = ? ORDER BY rowid", (number,)).fetchall()
+        if [one for one in kept if one[5]] != usage.of_block(number):
+            first, last = number * BLOCK + 1, (number + 1) * BLOCK
+            raise _Broken(f"The statistics kept of rows {first} to {last} do not follow from these rows.")
+
+    def _go_to(self, sure: Head, start: Head) -> None:
+        """Begin with the block that a head is in, of which what comes before was verified."""
+        first = sure.seq // BLOCK * BLOCK
+        if first > start.seq and (at := self._heads([first])):
+            self.end = at[0]
+            self.stored = {number for number in self.stored if number >= first // BLOCK}
+
+    def _share_out(self, path: str, last: int, processes: int) -> None:
+        """Have processes read all but the newest rows. What one of them finds wrong is then read here, in order."""
+        size = min(max((last - self.end.seq) // (processes * 4) // BLOCK, 1), _MOST_BLOCKS) * BLOCK
+        ends = self._heads(range(self.end.seq // BLOCK * BLOCK + size, last, size))
+        stretches = [(start, end.seq) for start, end in pairwise([self.end, *ends])]
+        with _readers(path, stretches, self.noted, processes) as readers:
+            for number, (start, _) in enumerate(stretches):
+                try:
+                    found: _Stretch | None = readers[number % processes].recv()
+                except (EOFError, OSError, IndexError):
+                    return  # it was ended, or none could be started: the rest is read in this process
+                if found is None or start != self.end:
+                    return
+                self.end, self.rows = found.end, self.rows + found.rows
+                self.gaps += found.gaps
+                self.retained = found.retained or self.retained
+                self.stored -= found.blocks
+                self.passed |= found.passed
+                if self.progress is not None:
+                    self.progress(self.end)
+
+    def _heads(self, numbers: Iterable[int]) -> list[Head]:
+        find = "SELECT seq, hash FROM calls WHERE seq = ?"
+        found: list[Any] = [self.connection.execute(find, (number,)).fetchone() for number in numbers]
+        return [Head(*one) for one in found if one is not None and type(one[1]) is str]
+
+    def _retained_before(self) -> Head | None:
+        """What the newest row about retention says, where it was not read now because it was verified before."""
+        row = self.connection.execute(f"{SELECT} WHERE kind = ? ORDER BY seq DESC LIMIT 1", (RETENTION,)).fetchone()
+        if row is None or hash_of(row[0], row[1:-2], row[-2]) != row[-1]:
+            return None
+        return Head(*_said(row, ("removed_to", int), ("hash", str)))
+
+    def _sound_rows(self, until: int | None) -> Iterator[tuple[Any, ...]]:
         """Each row that follows from the one before it, up to the first that does not."""
         # There may be millions, so the usual row is checked right here, and only a wrong one is looked at closely.
         last, digest = self.end
-        for row in self._all_rows():
+        for row in self._rows_after(self.end.seq, until):
             seq, stored = row[0], row[-1]
             try:
-                sound = (
-                    type(seq) is int
-                    and seq == last + 1
-                    and row[-2] == digest
-                    and hash_of(seq, row[1:-2], digest) == stored
-                )
+                sound = seq == last + 1 and row[-2] == digest and hash_of(seq, row[1:-2], digest) == stored
             except (TypeError, ValueError):
                 sound = False  # a blob where text was: nothing that we ever wrote
             if not sound:
@@ -196,19 +340,18 @@ class _Chain:
             self.rows += 1
             yield row
 
-    def _all_rows(self) -> Iterator[tuple[Any, ...]]:
+    def _rows_after(self, seq: int, until: int | None) -> Iterator[tuple[Any, ...]]:
+        query, limit = f"{SELECT} WHERE seq > ? AND seq <= ? ORDER BY seq", _LAST if until is None else until
         self.connection.text_factory = str  # quicker, and fails where bytes are no text
         try:
-            yield from self.connection.execute(f"{SELECT} ORDER BY seq")
+            yield from self.connection.execute(query, (seq, limit))
         except sqlite3.OperationalError:
             self.connection.text_factory = as_text
-            yield from self.connection.execute(f"{SELECT} ORDER BY seq LIMIT -1 OFFSET ?", (self.rows,))
+            yield from self.connection.execute(query, (self.end.seq, limit))
 
     def _fault(self, row: tuple[Any, ...]) -> _Broken:
         """What is wrong with a row that does not follow from the one before it."""
         expected, seq = self.end.seq + 1, row[0]
-        if type(seq) is not int:
-            return _Broken(f"In place of row {expected} stands one without a number.", expected)
         if seq != expected:
             last = seq - 1
             gone = f"row {expected} is" if last == expected else f"rows {expected} to {last} are"
