@@ -24,7 +24,8 @@ GONE = re.compile(
     | http\.server\.CGIHTTPRequestHandler
     | importlib\.abc\.(ResourceReader|Traversable\w*|Finder)
     | locale\.(getdefaultlocale|resetlocale)
-    | multiprocessing(\.(?!get_context$)\w+)? | concurrent\.futures\.ProcessPoolExecutor  # another way of starting in 3.14
+    | multiprocessing(\.(?!get_context$)\w+)? # another way of starting in 3.14, unless a context names it
+    | concurrent\.futures\.ProcessPoolExecutor
     | pkgutil\.(find_loader|get_loader|Imp\w+)
     | pty\.(master|slave)_open
     | sqlite3\.(version|version_info|enable_shared_cache|OptimizedUnicode)
