@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferrule._version import __version__
+from ferrule.cli import main
 from ferrule.cli.main import COMMANDS
 
 if TYPE_CHECKING:
@@ -74,6 +75,20 @@ def test_a_current_folder_that_is_gone_is_one_line(ferrule: Command) -> None:
 
 def test_closed_input_and_errors_do_no_harm(ferrule: Command) -> None:
     assert in_a_shell(ferrule, "FERRULE <&- 2>&-", "call", "getCurrentDirectory")[0] == 0
+
+
+def test_ctrl_c_while_a_class_is_made_ends_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python up to 3.11 makes another error of it, in any import."""
+
+    class Interrupted:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "_run", lambda: type("Made", (), {"one": Interrupted()}))
+    monkeypatch.setattr(main, "_end_at_once_on_ctrl_c", lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 130
 
 
 @pytest.mark.parametrize("after", [0.12, 0.2, 0.3, 0.4])

@@ -98,9 +98,8 @@ def test_a_typed_tool_and_its_own_schema_are_explained_alike(annotation: Any, va
 
 @given(st.dictionaries(st.sampled_from(NAMES), LEAVES, min_size=1), st.dictionaries(st.sampled_from(NAMES), JSON))
 def test_the_commonest_mistakes_are_explained_as_the_walk_does(fields: dict[str, Any], value: Any) -> None:
-    model: Any = create_model(
-        "Many", __config__=ConfigDict(extra="forbid"), **{one: (fields[one], ...) for one in fields}
-    )
+    members: dict[str, Any] = {one: (fields[one], ...) for one in fields}
+    model: Any = create_model("Many", __config__=ConfigDict(extra="forbid"), **members)
     with patch.object(Explainer, "_commonest", lambda *_: []):
         by_walk = problems(ModelParams(model), value)
     assert problems(ModelParams(model), value) == by_walk

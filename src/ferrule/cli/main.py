@@ -73,8 +73,10 @@ def main() -> None:
     except SystemExit as ended:
         code = ended.code
     except Exception as error:
-        _end_json(1, f"{type(error).__name__}: {error}")
-        raise
+        if not _is_interrupt(error):
+            _end_json(1, f"{type(error).__name__}: {error}")
+            raise
+        code = 130
     finally:
         _end_at_once_on_ctrl_c()
     if code:
@@ -90,6 +92,15 @@ def main() -> None:
             except AttributeError:
                 continue
         sys.exit(code)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind it. Python up to 3.11 wraps one that comes while a class is made, as imports do."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _end_json(code: int | str | None, message: str = "") -> None:
