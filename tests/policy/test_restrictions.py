@@ -46,7 +46,9 @@ def test_where_a_search_must_look(session: Session):
     assert ".env" in kept.names(root, roots)
     assert "secrets" not in kept.names(root, roots)
     assert {"secrets", ".env"} <= set(kept.left_out(root, roots))
-    assert kept.places(root, roots) == [root, f"{root}/a/b"]
+    assert kept.places(root, roots) == [f"{root}/a/b"]
+    assert {"**/secrets", "**/secrets/**", "**/.ssh/**", "**/.aws/credentials"} <= set(kept.anywhere(root, roots))
+    assert "**/.env" not in kept.anywhere(root, roots)
     assert ".env" not in kept.left_out(f"{root}/.env", roots)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ferrule.core.context import Session, ToolContext
-    from ferrule.plugins.tools_folder import Sources
+    from ferrule.plugins.tools_index import Sources
     from ferrule.process.profile import Profile
     from ferrule.process.sandbox.sandbox import Sandbox
 

@@ -64,6 +64,10 @@ class Restrictions(Protocol):
         """Globs of names, of files and folders, that it need not even open."""
         ...
 
+    def anywhere(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
+        """Globs of all else that it may have to hold back at any depth, folders among it."""
+        ...
+
     def places(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
         """Paths in which it may have to hold back something else."""
         ...

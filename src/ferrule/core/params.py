@@ -19,7 +19,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar, Union, cast, get_args, get_origin
 from uuid import UUID
 
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, ValidationError, to_json, to_jsonable_python
 
 from ferrule.core.errors import DefinitionError
@@ -210,7 +210,7 @@ def _is_plain(model: type[BaseModel]) -> bool:
     aliases = [info.validation_alias or name for name, info in model.model_fields.items()]
     if not all(isinstance(alias, str) for alias in aliases) or len(set(map(str, aliases))) < len(aliases):
         return False
-    return not issubclass(model, RootModel)
+    return not model.__pydantic_root_model__
 
 
 P = TypeVar("P")

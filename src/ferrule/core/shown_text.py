@@ -202,11 +202,15 @@ def cut_columns(text: str, most: int, measure: Callable[[str], int] = columns) -
 
 _LONGEST_CHARACTER = 32
 """Code points of one character that are kept together; a longer one is made to be unreadable."""
+_FIRST_ACCENT = "\u0300"
+"""Nothing before it belongs to the character in front of it."""
 
 
 def _boundary(text: str, at: int, step: int = -1) -> int:
     """Where to cut: at this place, or a little before it, or behind it with the step 1."""
     at = max(0, at)
+    if not 0 < at < len(text) or text[at] < _FIRST_ACCENT:
+        return at  # as nearly always
     for end in range(at, at + step * _LONGEST_CHARACTER, step):
         if not 0 < end < len(text) or not _goes_on(text, end):
             return end
@@ -216,7 +220,7 @@ def _boundary(text: str, at: int, step: int = -1) -> int:
 def _goes_on(text: str, at: int) -> bool:
     """Whether what is here belongs to the character before it: accents, joined emoji, the second half of a flag."""
     one, before = text[at], text[at - 1]
-    if one < "\u0300":
+    if one < _FIRST_ACCENT:
         return False
     if "\U0001f1e6" <= one <= "\U0001f1ff":
         start = at

@@ -202,6 +202,7 @@ class Tool(Generic[P]):
     _output: OutputType | None = None
     _description: Description | None = None
     _expected_form: str | None = None
+    _example_faults: tuple[str, ...] | None = None
     _output_schema: dict[str, Any] | Literal[False] | None = False
     _described: bool = False
     _options_from_class: ClassVar[tuple[str, ...]] = tuple(OPTIONS - {"description", *_CALL_OPTIONS, *_METHODS})
@@ -393,6 +394,22 @@ class Tool(Generic[P]):
 
             self._expected_form = expected_form(self.input_schema)
         return self._expected_form
+
+    @property
+    def example_faults(self) -> tuple[str, ...]:
+        """Of each example of its description why the arguments would be refused; empty where they fit."""
+        if self._example_faults is None:
+            from ferrule.core.params import to_text
+
+            def fault(arguments: Mapping[str, Any]) -> str:
+                try:
+                    self.params.load(to_text(arguments))
+                except Exception as error:  # noqa: BLE001 - a validator of the author's can raise anything
+                    return str(error) or type(error).__name__
+                return ""
+
+            self._example_faults = tuple(fault(one.params) for one in self.description.examples)
+        return self._example_faults
 
     def fit_output(self, value: Any) -> Any:
         """A value that it returned, as its declared type; raises `InvalidParamsError` if it doesn't fit."""

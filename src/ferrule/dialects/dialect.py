@@ -241,14 +241,10 @@ class Dialect(ABC):
 
 def _fitting_examples(tool: Tool[Any], ledger: Ledger) -> list[dict[str, Any]]:
     """The arguments of the examples that fit the schema: a provider would refuse every request over another one."""
-    from ferrule.core.params import to_text
-
     fitting: list[dict[str, Any]] = []
-    for at, example in enumerate(tool.description.examples):
-        try:
-            tool.params.load(to_text(example.params))
-        except Exception as error:  # noqa: BLE001 - a validator of the author's can raise anything
-            ledger.lose(ROOT, "examples", f"example {at + 1} does not fit: {error}")
+    for at, (example, fault) in enumerate(zip(tool.description.examples, tool.example_faults, strict=True), 1):
+        if fault:
+            ledger.lose(ROOT, "examples", f"example {at} does not fit: {fault}")
         else:
             fitting.append(dict(example.params))
     return fitting

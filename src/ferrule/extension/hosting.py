@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ferrule.core.plugin import run_step
     from ferrule.core.shown_text import plain_letters, shown_argument, without_twins
     from ferrule.core.signatures import signature_of
-    from ferrule.core.tool import refuse_hidden
+    from ferrule.core.tool import Style, refuse_hidden
     from ferrule.mcp_client.remote_server import list_tools
     from ferrule.mcp_client.remote_tool import AgreedServer, Definition, read_listing, tool_name
     from ferrule.mcp_client.server_config import ServerBox, ServerConfig
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ferrule.workspace.granted_folders import FolderDanger, dangers_of, require_grantable, shown_folders
 
 __all__ = [
-    "FOR_WRITING", "AgreedServer", "AllowedHosts", "Approvals", "Bounds", "CommandLine", "Definition",
-    "FolderDanger", "Profile", "ProgramWords", "Sandbox", "ServerBox", "ServerConfig", "awaits_call", "catalogue",
+    "FOR_WRITING", "AgreedServer", "AllowedHosts", "Approvals", "Bounds", "CommandLine", "Definition", "FolderDanger",
+    "Profile", "ProgramWords", "Sandbox", "ServerBox", "ServerConfig", "Style", "awaits_call", "catalogue",
     "dangers_of", "edits", "interrupt", "lint_tool", "list_tools", "open_box", "parse_docstring", "plain_letters",
     "read_listing", "refuse_hidden", "require_grantable", "run_step", "shown_argument", "shown_folders",
     "signature_of", "tool_name", "translated", "without_twins", "wrong_text",
@@ -52,7 +52,7 @@ __getattr__, __dir__ = lazy_names(
         "core.plugin": ("run_step",),
         "core.shown_text": ("plain_letters", "shown_argument", "without_twins"),
         "core.signatures": ("signature_of",),
-        "core.tool": ("refuse_hidden",),
+        "core.tool": ("Style", "refuse_hidden"),
         "mcp_client.remote_server": ("list_tools",),
         "mcp_client.remote_tool": ("AgreedServer", "Definition", "read_listing", "tool_name"),
         "mcp_client.server_config": ("ServerBox", "ServerConfig"),

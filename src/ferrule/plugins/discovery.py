@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from ferrule import Registry
-    from ferrule.plugins.tools_folder import FileTools, Sources
+    from ferrule.plugins.tools_folder import FileTools
+    from ferrule.plugins.tools_index import Sources
 
 
 # Registers the tools of folders, and keeps the registry up to date while a program runs (R6, R8).
@@ -75,7 +76,7 @@ class FolderTools:
         once: dict[Path, Path] = {}
         for folder in folders:
             once.setdefault(folder.resolve(), folder)
-        self.folders: list[WatchedFolder] = [ToolsFolder(folder) for folder in once.values()]
+        self.folders: list[WatchedFolder] = [ToolsFolder(folder, indexed=True) for folder in once.values()]
         if drafts is not None and Path(drafts.path).resolve() not in once:
             self.folders.append(drafts)
         self.broken: list[BrokenModule] = []

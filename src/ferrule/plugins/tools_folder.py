@@ -22,21 +22,21 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule import FunctionTool
 from ferrule.extension.hosting import interrupt
 from ferrule.plugins.plugin import BrokenModule, Offered, ToolMaker, printing_aside, reason_of
+from ferrule.plugins.tools_index import ShelvedTool, Sources, ToolsIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ferrule import Plugin, Tool
-
-Sources = dict[str, bytes | str]
-"""The Python files of a folder by path: the content of each, or why it cannot be read."""
 
 KEPT = "the version loaded before stays in use"
 _SECONDS = 30.0
@@ -86,7 +86,8 @@ class _Unreadable(Exception):  # noqa: N818 - reads as what it says
 class ToolsFolder:
     """A folder and what was loaded from it. `look` reads the files; `refresh` loads what changed."""
 
-    def __init__(self, path: Path, *, seconds: float = _SECONDS) -> None:
+    def __init__(self, path: Path, *, seconds: float = _SECONDS, indexed: bool = False) -> None:
+        """With `indexed`, a file whose tools are known from before is loaded when one of them is used."""
         self.path = str(path.absolute())  # not resolved: a link may point elsewhere later
         self.files: list[FileTools] = []
         self.broken: list[BrokenModule] = []
@@ -107,6 +108,10 @@ class ToolsFolder:
         self._failed: dict[str, _Failure] = {}
         self._done = itertools.count()
         self._installed: dict[str, bool] = {}
+        self._index = ToolsIndex(self.path) if indexed else None
+        self._shelved: dict[str, list[ShelvedTool]] = {}
+        """The files that are not loaded, because the index knows their tools."""
+        self._loading = threading.RLock()
         self._builtins = {**vars(builtins), "__import__": self._import}
         _packages[self.package] = self
         if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
@@ -166,9 +171,18 @@ class ToolsFolder:
         A file that failed is tried again when it or something it imports has changed, or if it lacked a module.
         `only` limits which files are loaded for their tools.
         """
-        before, self.sources = self.sources or {}, sources
-        now: Sources = sources or {}
+        with self._loading:
+            self._refresh(sources, only)
+
+    def _refresh(self, sources: Sources | None, only: Iterable[str] | None) -> None:
+        before, now = self.sources or {}, sources or {}
         changed = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
+        for path in [one for one in self._shelved if self._depends_on(one, changed)]:
+            if path in now:
+                self._unshelve(path)  # as it was: if what it is now cannot be loaded, that stays in use
+            else:
+                del self._shelved[path]
+        self.sources = sources
         kept = self._unusable(changed, now)
         lacking = {path for path, one in self._failed.items() if one.missing}
         stale = {self._name_of(path) for path in (changed | lacking) - kept.keys()}
@@ -179,14 +193,81 @@ class ToolsFolder:
         old = self._take_out(stale)
         still_failed = {path: one for path, one in self._failed.items() if self._name_of(path) not in stale}
         self._failed = still_failed | kept
-        self._load_package(old, now)
         wanted = sorted(path for path in now if self._brings_tools(path)) if only is None else sorted(only)
-        for path in wanted:
+        waiting = [path for path in wanted if path not in self._failed and not self._is_at_hand(path, now)]
+        if waiting or old or not self._shelved:
+            self._load_package(old, now)
+        for path in waiting:
             name = self._name_of(path)
-            if path not in self._failed and name not in self._loaded:
+            if name not in self._loaded:  # another one has imported it meanwhile
                 self._attempt(path, lambda name=name, path=path: self._load(name, path))
         self._put_back(old, now)
         self._take_stock(wanted)
+        if self._index is not None and waiting:
+            self._index.keep(self._fit_for_index(), now)
+
+    # Files that are loaded when they are needed
+
+    def _is_at_hand(self, path: str, now: Sources) -> bool:
+        """Whether the tools of a file are known: it is loaded, or the index has them."""
+        if self._name_of(path) in self._loaded or path in self._shelved:
+            return True
+        shown = self._index.find(path, now) if self._index is not None else None
+        if shown is None:
+            return False
+        self._shelved[path] = [ShelvedTool(one, partial(self._loaded_now, path)) for one in shown]
+        return True
+
+    def _depends_on(self, shelved: str, changed: set[str]) -> bool:
+        return self._index is not None and not changed.isdisjoint({shelved, *self._index.imports(shelved)})
+
+    def _loaded_now(self, path: str) -> str:
+        """Load a file because one of its tools is used; gives why it could not be."""
+        with self._loading:
+            if path in self._shelved:
+                self._unshelve(path)
+            return self._failed[path].why if path in self._failed else ""
+
+    def _unshelve(self, path: str) -> None:
+        """Load a file whose tools were only known."""
+        tools, name = self._shelved.pop(path), self._name_of(path)
+        self._load_package({}, self.sources or {})
+        if name not in self._loaded:
+            self._attempt(path, lambda: self._load(name, path))
+        if name not in self._loaded or path in self._failed:
+            return
+        offer = self._offers[name] = self._offer(name, self._loaded[name])
+        known = {(tool.name, tool.version): tool for tool in tools}
+        for at, one in enumerate(offer.tools):
+            shown = known.get((one.name, one.version))
+            if shown is not None and isinstance(one, FunctionTool):
+                shown.become(one)
+                offer.tools[at] = shown  # which is the one that registries have
+
+    def _fit_for_index(self) -> dict[str, tuple[set[str], list[FunctionTool]]]:
+        """The loaded files that bring nothing but tools made with `@tool`, with the files that they import."""
+        found: dict[str, tuple[set[str], list[FunctionTool]]] = {}
+        for file in self.files:
+            imports = self._all_imports(self._name_of(file.path))
+            tools = [one for one in file.tools if type(one) is FunctionTool]
+            if imports is not None and len(tools) == len(file.tools) and not (file.broken or file.plugins):
+                found[file.path] = imports, tools
+        return found
+
+    def _all_imports(self, name: str) -> set[str] | None:
+        """The files that a loaded one imports, directly or through others; None where one of them is not loaded."""
+        found: set[str] = set()
+        waiting = [name, self.package] if self._init in (self.sources or {}) else [name]
+        names = set(waiting)
+        while waiting:
+            one = self._loaded.get(waiting.pop())
+            if one is None:
+                return None
+            found.add(one.path)
+            more = {each for each in one.imports if each != self.package} - names
+            names |= more
+            waiting += more
+        return found - {self._loaded[name].path}
 
     def _brings_tools(self, path: str) -> bool:
         folder, name = os.path.split(path)
@@ -330,7 +411,9 @@ class ToolsFolder:
                     for tool in offer.tools
                     if offer.listed or id(tool) in held or owners.get(id(tool), name) == name
                 ]
-            if path in self._failed:
+            if path in self._shelved:
+                file.tools = [*self._shelved[path]]
+            elif path in self._failed:
                 file.broken = [self._broken(path, offer is not None)]
             elif offer is not None:
                 file.broken = offer.broken

@@ -126,9 +126,15 @@ class PathPattern:
         return self._body if self.anywhere and "/" not in self._body and "**" not in self._body else None
 
     @property
+    def globs(self) -> tuple[str, str]:
+        """What it is about at any depth as globs: what it names, and all that lies in it."""
+        top = self._body.removesuffix("/**")
+        return f"**/{top}", f"**/{top}/**"
+
+    @property
     def inner(self) -> str | None:
         """The regular expression of what it is about at any depth, from a `/` on; None if it starts somewhere."""
-        top = self._body.removesuffix("**").rstrip("/") if self._body.endswith("/**") else self._body
+        top = self._body.removesuffix("/**")
         return _translate(top) if self.anywhere and top and top != "**" else None
 
     def wide_shapes(self, roots: Sequence[str]) -> list[str]:

@@ -190,14 +190,18 @@ class RuleRestrictions:
         about, depends = self._about(start, roots), self._policy.guarded.depends
         return [rule.path.name for rule in about if rule.path and rule.path.name and not depends(rule)]
 
+    def anywhere(self, start: str, roots: tuple[str, ...]) -> list[str]:
+        return [
+            glob
+            for rule in self._about(start, roots)
+            if rule.path and rule.path.anywhere and not (rule.path.name and rule.source is BUILT_IN)
+            for glob in rule.path.globs
+        ]
+
     def places(self, start: str, roots: tuple[str, ...]) -> list[str]:
         found: list[str] = []
         for rule in self._about(start, roots):
-            if rule.path is None or (rule.path.name and rule.source is BUILT_IN):
-                continue
-            if rule.path.anywhere:
-                found.append(start)
-            elif rule.path.may_lie_in(start, roots):
+            if rule.path and not rule.path.anywhere and rule.path.may_lie_in(start, roots):
                 found += [base for base in rule.path.bases(roots) if _meets(base, start)]
         return list(dict.fromkeys(found))
 

@@ -83,6 +83,9 @@ class KeptBack:
     def left_out(self, start: Path) -> Sequence[str]:
         return self._restrictions.left_out(str(start), self._roots) if self._restrictions else ()
 
+    def anywhere(self, start: Path) -> Sequence[str]:
+        return self._restrictions.anywhere(str(start), self._roots) if self._restrictions else ()
+
     def places(self, start: Path) -> Sequence[str]:
         return self._restrictions.places(str(start), self._roots) if self._restrictions else ()
 

@@ -21,7 +21,7 @@ from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefau
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.searching.globs import Fit
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _TYPE = "kept"
+_LISTS = ("--files", "--threads=1")  # beside a search that has every core already
 
 
 def exclusions(paths: Paths, start: Place) -> list[str]:
@@ -54,28 +55,51 @@ def not_held_back(paths: Paths, start: Place) -> Fit | None:
 
 async def count_held_back(program: str, paths: Paths, start: Place) -> int:
     """How many files below `start` the search leaves out because of a rule."""
-    looks: list[tuple[Place, list[str]]] = []
-    if names := paths.kept.names(start.path):
-        flags = [*(f"--type-add={_TYPE}:{name}" for name in names), f"--type={_TYPE}"]  # one look for all names
-        looks.append((start, flags))
-    for place in paths.kept.places(start.path):
+    import asyncio
+
+    kept, held = paths.kept, set[str]()
+    root = f"{start.root.path}/".replace("//", "/")
+
+    async def look(place: Place, *flags: str) -> None:
+        rest = b""
+        async with ripgrep(program, place, (*_LISTS, *flags), None) as running:
+            async for piece in running.output():
+                *found, rest = (rest + piece).split(b"\0")
+                listed = [root + os.fsdecode(name.removeprefix(b"./")) for name in found]
+                held.update(compress(listed, kept.all_held_back(listed, start.path)))
+            if await running.ended() not in (0, 1, 2):
+                raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
+
+    async def look_anywhere(globs: Sequence[str]) -> None:
+        # A glob takes in what git ignores too, which the search leaves out: so it only tells whether there is anything.
+        if await _is_any(program, start, [f"--iglob={glob}" for glob in globs]):
+            await look(start)
+
+    looks: list[Coroutine[Any, Any, None]] = []
+    if names := kept.names(start.path):
+        looks.append(look(start, *(f"--type-add={_TYPE}:{name}" for name in names), f"--type={_TYPE}"))
+    for place in kept.places(start.path):
         folder = Path(place)
         if not folder.is_relative_to(start.path):
             folder = start.path  # a rule that begins above may be about all of it
         if not folder.is_symlink() and folder.exists():
-            looks.append((Place(start.root, folder, str(folder)), []))
-    root = f"{start.root.path}/".replace("//", "/")
-    held: set[str] = set()
-    for place, flags in looks:
-        rest = b""
-        async with ripgrep(program, place, ("--files", *flags), None) as running:
-            async for piece in running.output():
-                *found, rest = (rest + piece).split(b"\0")
-                listed = [root + os.fsdecode(name.removeprefix(b"./")) for name in found]
-                held.update(compress(listed, paths.kept.all_held_back(listed, start.path)))
-            if await running.ended() not in (0, 1, 2):
-                raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
+            looks.append(look(Place(start.root, folder, str(folder))))
+    if globs := kept.anywhere(start.path):
+        looks.append(look_anywhere(globs))
+    async with asyncio.TaskGroup() as group:
+        for one in looks:
+            group.create_task(one)
     return len(held)
+
+
+async def _is_any(program: str, place: Place, flags: Sequence[str]) -> bool:
+    async with ripgrep(program, place, (*_LISTS, *flags), None) as running:
+        async for piece in running.output():
+            if piece:
+                return True
+        if await running.ended() not in (0, 1, 2):
+            raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
+    return False
 
 
 Mode = Literal["content", "files_with_matches", "count"]
