@@ -480,6 +480,19 @@ def test_tools_that_come_later_are_known_by_name_and_fetched_when_looked_up() ->
     assert [entry.origin for _, entry in registry.entries()] == ["dynamic", "builtin", "builtin", "dynamic"]
 
 
+def test_nobody_hears_of_a_tool_when_it_is_fetched() -> None:
+    """R5: a client that lists the tools is not told that they have changed by that."""
+    shelf, registry, heard = Shelf("read"), Registry(), list[RegistryEvent]()
+    registry.register_later(shelf.tools, shelf.load)
+    registry.subscribe(heard.append)
+    before = registry.revision
+    assert registry.names() == ["read"]
+    assert (heard, registry.revision) == ([], before)
+    registry.disable("read")
+    assert [event.change for event in heard] == ["disabled"]
+    assert registry.names() == []
+
+
 def test_a_list_fetches_what_comes_later() -> None:
     shelves = [Shelf("read"), Shelf("write")]
     registry = Registry()

@@ -415,7 +415,9 @@ class Registry(ToolSource):
             self._refuse_taken(tool.name, aliases)
             self._add(tool, origin, aliases, current=current)
 
-    def _add(self, tool: Tool[Any], origin: str, aliases: tuple[str, ...] = (), *, current: bool = False) -> None:
+    def _add(
+        self, tool: Tool[Any], origin: str, aliases: tuple[str, ...] = (), *, current: bool = False, news: bool = True
+    ) -> None:
         known = self._versions.get(tool.name, {})
         taken = tool.version in known
         # Replacing a tool that somebody switched off does not switch it on again.
@@ -431,7 +433,8 @@ class Registry(ToolSource):
             self._aliases[alias] = tool.name
         self._show(tool.name, entry if was_current or current else self._shown[tool.name])
         self._waiting.pop(tool.name, None)
-        self._announce("replaced" if taken else "registered", entry)
+        if news:
+            self._announce("replaced" if taken else "registered", entry)
 
     def register_many(
         self, tools: Iterable[Tool[Any]], *, replace: bool | None = None, origin: str = "dynamic"
@@ -456,7 +459,7 @@ class Registry(ToolSource):
     ) -> None:
         """Add tools by their names alone. `load` gives them when one is looked up, or when all tools are listed.
 
-        Raises `NameTakenError` where a name is taken.
+        Nobody hears of them: they are there from the start. Raises `NameTakenError` where a name is taken.
         """
         waiting = _Waiting(tuple(names), load, origin)
         with self._lock:
@@ -476,7 +479,7 @@ class Registry(ToolSource):
             with self._lock:
                 for name in waiting.names:
                     if name in self._waiting:
-                        self._add(tools[name], waiting.origin)
+                        self._add(tools[name], waiting.origin, news=False)
 
     def unregister(self, name: str | Tool[Any], version: str | None = None) -> bool:
         """Remove what has a name, or one version of it, or just this tool; False when it was not there."""

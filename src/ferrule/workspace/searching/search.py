@@ -21,7 +21,7 @@ from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefau
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.searching.globs import Fit
@@ -55,8 +55,6 @@ def not_held_back(paths: Paths, start: Place) -> Fit | None:
 
 async def count_held_back(program: str, paths: Paths, start: Place) -> int:
     """How many files below `start` the search leaves out because of a rule."""
-    import asyncio
-
     kept, held = paths.kept, set[str]()
     root = f"{start.root.path}/".replace("//", "/")
 
@@ -70,25 +68,19 @@ async def count_held_back(program: str, paths: Paths, start: Place) -> int:
             if await running.ended() not in (0, 1, 2):
                 raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
 
-    async def look_anywhere(globs: Sequence[str]) -> None:
-        # A glob takes in what git ignores too, which the search leaves out: so it only tells whether there is anything.
-        if await _is_any(program, start, [f"--iglob={glob}" for glob in globs]):
-            await look(start)
-
-    looks: list[Coroutine[Any, Any, None]] = []
     if names := kept.names(start.path):
-        looks.append(look(start, *(f"--type-add={_TYPE}:{name}" for name in names), f"--type={_TYPE}"))
+        await look(
+            start, *(f"--type-add={_TYPE}:{name}" for name in names), f"--type={_TYPE}"
+        )  # one look for all names
     for place in kept.places(start.path):
         folder = Path(place)
         if not folder.is_relative_to(start.path):
             folder = start.path  # a rule that begins above may be about all of it
         if not folder.is_symlink() and folder.exists():
-            looks.append(look(Place(start.root, folder, str(folder))))
-    if globs := kept.anywhere(start.path):
-        looks.append(look_anywhere(globs))
-    async with asyncio.TaskGroup() as group:
-        for one in looks:
-            group.create_task(one)
+            await look(Place(start.root, folder, str(folder)))
+    # A glob takes in what git ignores too, which the search leaves out: so it only tells whether there is anything.
+    if (globs := kept.anywhere(start.path)) and await _is_any(program, start, [f"--iglob={one}" for one in globs]):
+        await look(start)
     return len(held)
 
 
