@@ -115,7 +115,7 @@ def show(file: Path | None, which: str, as_json: bool) -> None:
 @click.option(
     "--since-last",
     is_flag=True,
-    help=_("Go on where the last check of this log ended, or was interrupted, and trust what it read."),
+    help=_("Go on where the last check with this option ended or was interrupted, and trust what it read."),
 )
 @json_option
 @click.pass_obj
@@ -124,17 +124,18 @@ def verify_log(file: Path | None, head: str | None, since_last: bool, as_json: b
     from ferrule.records.verified_mark import VerifiedMark
 
     path = _log(file)
-    mark = VerifiedMark(path, data_folder() / "verified")
+    mark = VerifiedMark(path, data_folder() / "verified") if since_last else None
     unkept: set[str] = set()
 
     def keep(head: Head) -> None:
-        try:
-            mark.write(head)
-        except OSError as error:
-            unkept.add(said_by(error))
+        if mark is not None:
+            try:
+                mark.write(head)
+            except OSError as error:
+                unkept.add(said_by(error))
 
     try:
-        since = mark.read() if since_last else None
+        since = mark.read() if mark is not None else None
         found = verify(path, expected_head=head, since=since, processes=os.cpu_count() or 1, progress=keep)
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -37,7 +37,7 @@ class VerifiedMark:
         try:
             told: Any = json.loads(self.file.read_bytes())
             key = self._key_file.read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as problem:
             raise self._refused(str(problem)) from None
@@ -66,8 +66,9 @@ class VerifiedMark:
     def _refused(self, why: str) -> AuditError:
         return AuditError(
             phrase(
-                "The mark of how far the audit log was verified cannot be trusted: {why}. Run `ferrule audit verify` "
-                "without `--since-last`, which reads the whole log and makes a new one.",
+                "The mark of how far the audit log was verified cannot be trusted: {why}. Remove it ({file}) to have "
+                "the whole log read.",
                 why=why,
+                file=self.file,
             )
         )
