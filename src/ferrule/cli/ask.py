@@ -294,7 +294,8 @@ def _saved(question: Question) -> str:
         for rule in question.rules:
             file.add(rule, Verdict.ALLOW)
     except RuleError as error:
-        return f"  {as_warning(_('the rule was not saved: {why}').format(why=said_of(error)))}"
+        words = _("the rule was not saved: {why}").format(why=said_of(error))
+        return f"  {as_warning(words)}"
     return _("Saved in {file}; `ferrule rules remove` removes it.").format(file=file.path)
 
 

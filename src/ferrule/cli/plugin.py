@@ -332,7 +332,7 @@ def show_command(name: str, as_json: bool) -> None:
         write(line)
     _warn_of(dangers, err=False)
     state = _("enabled, agreed to on {day}").format(day=plugin.agreed) if plugin.enabled else _("disabled")
-    write(f"  {_('State:')} {state}")
+    write("  " + _("State:") + f" {state}")
     for tool, count, failed in used:
         write(
             "  "

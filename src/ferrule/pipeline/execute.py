@@ -391,12 +391,12 @@ class Executor:
             call.blocked += blocked if blocked >= NOTED else 0.0
         if task.done():  # most never wait
             try:
-                succeeded, value = task.result()  # as `_outcome_of` and `_value_of`, whose calls take as long as this
-                if succeeded:
-                    return value
-                raise ToolFailed(value)
-            except asyncio.CancelledError as error:
-                raise ToolFailed(error) from None
+                if not task.cancelled():
+                    succeeded, value = task.result()
+                    if succeeded:
+                        return value
+                    del value  # an exception that this frame held would hold this frame too
+                return _value_of(_outcome_of(task))
             finally:
                 del task  # its exception refers to the frames it came through, this one among them
         watch = watch_of(loop)

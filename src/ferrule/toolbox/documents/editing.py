@@ -66,7 +66,8 @@ def edit(order: dict[str, Any], data: bytes) -> ChildAnswer:
         except ToolError as error:
             total = len(order["edits"])
             before = phrase("Edit {number} of {total}: ", number=number, total=total) if total > 1 else ""
-            raise ToolError(f"{before}{error.message} {phrase('The file is untouched.')}", kind=error.kind,
+            untouched = phrase("The file is untouched.")
+            raise ToolError(f"{before}{error.message} {untouched}", kind=error.kind,
                             suggestion=error.suggestion, details=error.details) from None  # fmt: skip
     written, dropped = editor.parts()
     return ChildAnswer({"format": kind, "changes": changes}, rewritten(package, written, dropped))

@@ -104,7 +104,7 @@ def chosen(document: Document, part: str) -> Iterator[DocumentBlock]:
         hint = phrase("Did you mean `{name}`? ", name=close[0]) if close else ""
         raise no_such_part(
             phrase("There is no heading `{part}`.", part=part),
-            f"{hint}{phrase('Headings: {listed}.', listed=listed)}",
+            hint + phrase("Headings: {listed}.", listed=listed),
         )
 
 

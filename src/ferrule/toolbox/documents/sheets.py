@@ -140,7 +140,7 @@ class Workbook(Counted):
                 hint = phrase("Did you mean `{name}`? ", name=close[0]) if close else ""
                 raise no_such_part(
                     phrase("`{file}` has no sheet `{name}`.", file=self.name, name=name),
-                    f"{hint}{phrase('Its sheets: {names}.', names=', '.join(f'`{one}`' for one in names[:50]))}",
+                    hint + phrase("Its sheets: {names}.", names=", ".join(f"`{one}`" for one in names[:50])),
                 )
             name = same[0]
         area = area_of(reference) if reference else None
