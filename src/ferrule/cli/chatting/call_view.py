@@ -193,7 +193,7 @@ class CallView:
 
     def running_row(self) -> str:
         """What is said once of a call that takes long, where there is no live row."""
-        return f"[{_('running')}] {self._doing}…"
+        return "[" + _("running") + f"] {self._doing}…"
 
     def final_rows(self, result: ToolResult, now: float, screen: Screen) -> list[str]:
         """What stays: how it ended, how long it took, and a little of what it wrote or changed."""
