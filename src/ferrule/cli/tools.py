@@ -221,7 +221,7 @@ def lint_command(path: Path | None, ignore: tuple[str, ...], as_json: bool, work
         write_json(document)
     else:
         for one in broken:
-            write(f"{one.source}: {_('error')} load: {one.reason}")
+            write(f"{one.source}: " + _("error") + f" load: {one.reason}")
         for name, finding in findings:
             place = f"{name}.{finding.where}" if finding.where else name
             write(f"{place}: {_(finding.severity)} {finding.rule}: {finding.message}")
