@@ -187,16 +187,18 @@ class RuleRestrictions:
         return [rule.path.name for rule in about if rule.path and rule.path.name and rule.source is BUILT_IN]
 
     def left_out(self, start: str, roots: tuple[str, ...]) -> list[str]:
-        about, depends = self._about(start, roots), self._policy.guarded.depends
+        # Where the person allows reading some path, only a look at each file tells which of Ferrule's own rules hold.
+        allows, depends = self._policy.allow.about(About.READ), self._policy.guarded.depends
+        about = (rule for rule in self._about(start, roots) if not (allows and rule.source is BUILT_IN))
         return [rule.path.name for rule in about if rule.path and rule.path.name and not depends(rule)]
 
     def anywhere(self, start: str, roots: tuple[str, ...]) -> list[str]:
-        return [
-            glob
-            for rule in self._about(start, roots)
-            if rule.path and rule.path.anywhere and not (rule.path.name and rule.source is BUILT_IN)
-            for glob in rule.path.globs
-        ]
+        found: list[str] = []
+        for rule in self._about(start, roots):
+            if rule.path and rule.path.anywhere:
+                itself, inside = rule.path.globs
+                found += [inside] if rule.path.name and rule.source is BUILT_IN else [itself, inside]
+        return found
 
     def places(self, start: str, roots: tuple[str, ...]) -> list[str]:
         found: list[str] = []
@@ -206,12 +208,11 @@ class RuleRestrictions:
         return list(dict.fromkeys(found))
 
     def _about(self, start: str, roots: tuple[str, ...]) -> Iterator[Rule]:
-        """The rules that can hold something back from a search."""
+        """The rules that may hold something back from a search."""
         policy = self._policy
         yield from policy.deny.listed(About.READ)
         asking = [*policy.ask.listed(About.READ)]
-        # Where the person allows reading some path, only a look at each file tells which of Ferrule's own rules hold.
-        if policy.mode != "bypass" and not policy.allow.about(About.READ):
+        if policy.mode != "bypass":
             asking += policy.guarded.asks.listed(About.READ)
         for rule in asking:
             if rule.path is not None and not rule.path.concerns(start, roots):

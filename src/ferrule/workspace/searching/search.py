@@ -68,10 +68,8 @@ async def count_held_back(program: str, paths: Paths, start: Place) -> int:
             if await running.ended() not in (0, 1, 2):
                 raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
 
-    if names := kept.names(start.path):
-        await look(
-            start, *(f"--type-add={_TYPE}:{name}" for name in names), f"--type={_TYPE}"
-        )  # one look for all names
+    if names := kept.names(start.path):  # one look for all of them
+        await look(start, *(f"--type-add={_TYPE}:{_in_any_case(name)}" for name in names), f"--type={_TYPE}")
     for place in kept.places(start.path):
         folder = Path(place)
         if not folder.is_relative_to(start.path):
@@ -82,6 +80,11 @@ async def count_held_back(program: str, paths: Paths, start: Place) -> int:
     if (globs := kept.anywhere(start.path)) and await _is_any(program, start, [f"--iglob={one}" for one in globs]):
         await look(start)
     return len(held)
+
+
+def _in_any_case(glob: str) -> str:
+    """A name's glob, which rules go by in any case and types of `rg` do not."""
+    return "".join(f"[{one.lower()}{one.upper()}]" if one.isalpha() else one for one in glob)
 
 
 async def _is_any(program: str, place: Place, flags: Sequence[str]) -> bool:
