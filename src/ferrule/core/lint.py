@@ -209,7 +209,7 @@ _VAGUE_NAMES = frozenset(
     object perform process query remove run search send set show start stop stuff task thing tool update use util
     """.split()  # noqa: SIM905 - easier to read and to extend
 )
-"""Words that need others beside them to name a tool. `Read`, `fetch` and the like stand for one thing."""
+"""Words too general to name a tool by themselves. `Read` or `fetch` are specific enough."""
 _FILLERS = ("a", "an", "the", "this", "it", "tool", "function")
 _VAGUE = frozenset({"arg", "args", "param", "params", "foo", "bar", "tmp", "temp", "var", "val", "stuff", "thing"})
 _WHEN = re.compile(

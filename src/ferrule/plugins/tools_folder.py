@@ -177,7 +177,8 @@ class ToolsFolder:
     def _refresh(self, sources: Sources | None, only: Iterable[str] | None) -> None:
         before, now = self.sources or {}, sources or {}
         changed = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
-        for path in [one for one in self._shelved if self._depends_on(one, changed)]:
+        index = self._index
+        for path in [one for one in self._shelved if index and not changed.isdisjoint({one, *index.imports(one)})]:
             if path in now:
                 self._unshelve(path)  # as it was: if what it is now cannot be loaded, that stays in use
             else:
@@ -217,9 +218,6 @@ class ToolsFolder:
             return False
         self._shelved[path] = [ShelvedTool(one, partial(self._loaded_now, path)) for one in shown]
         return True
-
-    def _depends_on(self, shelved: str, changed: set[str]) -> bool:
-        return self._index is not None and not changed.isdisjoint({shelved, *self._index.imports(shelved)})
 
     def _loaded_now(self, path: str) -> str:
         """Load a file because one of its tools is used; gives why it could not be."""

@@ -290,7 +290,7 @@ class ToolsIndex:
                 continue
             try:
                 shown = [shown_of(tool) for tool in tools]
-            except Exception:  # one that cannot be shown is told of wherever it is looked at
+            except Exception:  # a tool with a broken definition: `ferrule lint` and every call report it
                 logger.debug("The tools of %s are not kept in the index", path, exc_info=True)
                 continue
             files[path] = {

@@ -164,7 +164,7 @@ def _by_signature(policy: Judge, invocation: Invocation, session: Session) -> tu
     offers = [Offer(f"{name}({escape_command(one)})") for one in invocation.subjects]
     try:
         return _texts(offers) if _suffice(offers, policy, invocation, session) else ()
-    except RuleError:  # not every signature can stand in a rule
+    except RuleError:  # some signatures cannot be written as a rule
         return ()
 
 

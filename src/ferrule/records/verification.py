@@ -33,7 +33,7 @@ _WORTH_SHARING = 100_000
 """Rows; for fewer, starting processes takes longer than reading."""
 _WORTH_SAYING = 16 * BLOCK
 _MOST_BLOCKS = 16
-"""That a process reads before it tells: so long it may take to find out that nobody listens any more."""
+"""How much a process reads before it reports. It notices only then that its parent has died."""
 _LAST = 2**63 - 1
 
 
@@ -162,14 +162,14 @@ def _readers(
             for number in range(processes):
                 reader, writer = spawn.Pipe(duplex=False)
                 readers.append(reader)
-                with writer:  # closed here in any case, or nobody would hear that the process has ended
+                with writer:  # an open copy here would hide that the process has ended
                     one = spawn.Process(
                         target=_read_stretches, args=(path, stretches[number::processes], noted, writer), daemon=True
                     )
                     one.start()
                     started.append(one)
         except OSError:
-            pass  # the reader of the one that could not be started says that it has ended
+            pass  # its pipe is closed, which `_share_out` takes for a process that has ended
         finally:
             if in_main:
                 signal.signal(signal.SIGINT, before)

@@ -1,7 +1,7 @@
 """How far an audit log was verified, kept so that the next check can go on from there.
 
-The mark is sealed with a key that only the user can read: whoever can change the log, and not read that key, cannot
-pretend that a changed log was verified.
+The mark is sealed with a key that only the user can read. Changing the log is not enough to make a changed log pass for
+a verified one.
 """
 
 from __future__ import annotations

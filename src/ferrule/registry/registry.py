@@ -420,7 +420,7 @@ class Registry(ToolSource):
     ) -> None:
         known = self._versions.get(tool.name, {})
         taken = tool.version in known
-        # Replacing a tool that somebody switched off does not switch it on again.
+        # A tool that was disabled stays disabled when it is replaced.
         switched_off = (
             not any(one.enabled for one in known.values())
             if known
@@ -459,7 +459,7 @@ class Registry(ToolSource):
     ) -> None:
         """Add tools by their names alone. `load` gives them when one is looked up, or when all tools are listed.
 
-        Nobody hears of them: they are there from the start. Raises `NameTakenError` where a name is taken.
+        Listeners are not called for them. Raises `NameTakenError` if a name is taken.
         """
         waiting = _Waiting(tuple(names), load, origin)
         with self._lock:

@@ -405,8 +405,7 @@ class History:
         self, *, to: int | None = None, call: str | None = None, turn: str | None = None, session: str | None = None,
         most: int = 1,
     ) -> Report:  # fmt: skip
-        """Take back the newest group, or the `most` newest; or all of a call or a turn; or all after the group `to`,
-        newest first.
+        """Undo the newest group, or the `most` newest, or all groups of a call or a turn, or all after the group `to`.
 
         A group is undone whole or, where one of its files has changed since, not at all; then it stops there. A call
         of several groups is undone whole or not at all too; one that is not in the history is a problem of its own.
