@@ -56,20 +56,16 @@ class Restrictions(Protocol):
         """Of each of many paths whether anyone does."""
         ...
 
-    def names(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
-        """Globs of names of files, at any depth, that a search from `start` on holds back."""
+    def may_hold_back(self, start: str, roots: tuple[str, ...]) -> bool:
+        """Whether a search from `start` on may have to hold back anything."""
+        ...
+
+    def held_in(self, folder: str, listing: str, start: str, roots: tuple[str, ...]) -> Sequence[str]:
+        r"""Those of a listing of the paths below a folder, each as `./a/b\0`, that anyone does."""
         ...
 
     def left_out(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
         """Globs of names, of files and folders, that it need not even open."""
-        ...
-
-    def anywhere(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
-        """Globs of all else that it may have to hold back at any depth, folders among it."""
-        ...
-
-    def places(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
-        """Paths in which it may have to hold back something else."""
         ...
 
     def hides(self, path: str, roots: tuple[str, ...]) -> str | None:
@@ -80,8 +76,10 @@ class Restrictions(Protocol):
         """Of a listing those that are hidden, without what lies in a folder that is."""
         ...
 
-    def may_hide(self, paths: Sequence[str], roots: tuple[str, ...]) -> Sequence[bool]:
-        """Of each of many paths whether it is hidden, or may be for what it holds: to be asked again each time."""
+    def may_hide(self, folder: str, names: str, roots: tuple[str, ...]) -> Sequence[str]:
+        """Of the names in a real folder, each with `/` behind it, those that are hidden, or may be for what they hold:
+        to be asked again each time.
+        """
         ...
 
     def hidden_places(self, roots: tuple[str, ...]) -> Sequence[str]:

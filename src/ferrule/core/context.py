@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.languages import require_language
@@ -18,14 +18,19 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 
+    from typing_extensions import TypeVar as DefaultTypeVar
+
     from ferrule.core.access import Restrictions
     from ferrule.core.call import Approval, Effects, RawCall
-    from ferrule.core.events import CallEvent
-    from ferrule.core.result import ToolResult
+    from ferrule.core.result import PartialOutput, Progress, ToolResult
     from ferrule.extension import SessionHistory
 
 
 T = TypeVar("T")
+if TYPE_CHECKING:
+    DepsT = DefaultTypeVar("DepsT", default=object, covariant=True)
+else:  # without its default, which only type checkers need: importing typing_extensions takes time
+    DepsT = TypeVar("DepsT", covariant=True)
 
 
 @dataclass(slots=True, frozen=True)
@@ -114,7 +119,10 @@ class CommandNames:
 
 @dataclass(slots=True)
 class Session:
-    """What the calls of one conversation share. `config` and `state` are for tools; Ferrule uses neither."""
+    """What the calls of one conversation share. `config`, `state` and `deps` are for tools; Ferrule uses none of them.
+
+    `deps` is what tools get as `ToolContext.deps` where a call was given none of its own.
+    """
 
     workspace: Path = field(default_factory=Path.cwd)
     working_directory: Path | None = None
@@ -129,6 +137,7 @@ class Session:
     """What tools that walk folders or run programs must leave out; the policy's own unless given."""
     language: str = "en"
     """The user's, in which `display_content` is: `en` or `zh`."""
+    deps: Any = field(default=None, repr=False, compare=False)
     turn: str = field(default="", init=False)
     """The current turn of a conversation with a model."""
     command_names: CommandNames = field(default_factory=CommandNames, init=False, repr=False, compare=False)
@@ -306,13 +315,18 @@ class CallPort(Protocol):
     ) -> ToolResult: ...
 
 
-class ToolContext:
-    """Annotate a parameter with this type, and Ferrule passes it in. It never shows in the schema."""
+class ToolContext(Generic[DepsT]):
+    """Annotate a parameter with this type, and Ferrule passes it in. It never shows in the schema.
+
+    `ToolContext[Shop]` says that the tool works with a `Shop`, which the program passes with the run or the call
+    (`deps=…`), or sets on the session. Without one the tool isn't run.
+    """
 
     __slots__ = (
         "_approve",
         "_asked_at",
         "_emit",
+        "_keeper",
         "_loop",
         "_parent",
         "_pauses",
@@ -320,6 +334,7 @@ class ToolContext:
         "_waited",
         "call_id",
         "cancellation",
+        "deps",
         "lineage",
         "opened_hosts",
         "session",
@@ -333,13 +348,16 @@ class ToolContext:
         session: Session,
         call_id: str,
         tool: str,
-        emit: Callable[[CallEvent], None] | None = None,
+        emit: Callable[[Progress | PartialOutput], None] | None = None,
         port: CallPort | None = None,
         lineage: tuple[str, ...] = (),
         parent: ToolContext | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        deps: DepsT | None = None,
     ) -> None:
         self.session = session
+        self.deps: DepsT = cast("DepsT", deps)
+        """What the program passed for its tools. It is never recorded, logged or shown."""
         self.call_id = call_id
         self.tool = tool
         self.lineage = lineage
@@ -352,6 +370,7 @@ class ToolContext:
         that describe their calls as `tentative`."""
         self.opened_hosts: tuple[str, ...] = ()
         """Hosts that the call may reach because the user approved that."""
+        self._keeper: tuple[Any, str] | None = None
         self._approve: Callable[[Effects], Coroutine[Any, Any, Approval]] | None = None
         self._emit = emit
         self._port = port
@@ -409,14 +428,14 @@ class ToolContext:
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Report how far the call has come. Safe from any thread."""
         if self._emit is not None:
-            from ferrule.core.events import Progress
+            from ferrule.core.result import Progress
 
             self._emit(Progress(self.call_id, self.tool, done, total, message))
 
     def partial(self, content: object) -> None:
         """Show a piece of output before the call is done. Safe from any thread."""
         if self._emit is not None:
-            from ferrule.core.events import PartialOutput
+            from ferrule.core.result import PartialOutput
 
             self._emit(PartialOutput(self.call_id, self.tool, content))
 
@@ -486,8 +505,13 @@ class ToolContext:
         return self._port
 
 
-# For the pipeline, not for tools.
+# For the pipeline and agents, not for tools.
 # pyright: reportPrivateUsage=false
+
+
+def runtime_of(context: ToolContext) -> CallPort | None:
+    """What runs the calls that the tool makes; None if it can make none."""
+    return context._port  # noqa: SLF001
 
 
 def innermost(tool: str, context: ToolContext | None) -> ToolContext | None:
@@ -495,6 +519,15 @@ def innermost(tool: str, context: ToolContext | None) -> ToolContext | None:
     while context is not None and context.tool != tool:
         context = context._parent  # noqa: SLF001
     return context
+
+
+def keep_by(context: ToolContext, keeper: tuple[Any, str] | None) -> None:
+    """Say what keeps the agent's call that a call belongs to, and that call's id; None if nothing does."""
+    context._keeper = keeper  # noqa: SLF001
+
+
+def keeper_of(context: ToolContext | None) -> tuple[Any, str] | None:
+    return context._keeper if context is not None else None  # noqa: SLF001
 
 
 def try_first(context: ToolContext, approve: Callable[[Effects], Coroutine[Any, Any, Approval]]) -> None:

@@ -21,6 +21,7 @@ class ErrorKind(StrEnum):
     TIMEOUT = "timeout_error"
     NOT_FOUND = "not_found_error"
     CANCELLED = "cancelled_error"
+    DEFERRED = "deferred_error"  # not run yet: it waits for an approval or for a result from elsewhere
     UNKNOWN = "unknown_error"
 
 
@@ -39,7 +40,7 @@ class Stage(StrEnum):
 class StoppedError(Exception):
     """The one way out of a call before its end; it becomes a result in `pipeline/run.py` alone."""
 
-    __slots__ = ("details", "display", "kind", "message", "stage", "suggestion")
+    __slots__ = ("crash", "details", "display", "kind", "message", "stage", "suggestion")
 
     def __init__(
         self,
@@ -58,6 +59,8 @@ class StoppedError(Exception):
         self.suggestion = suggestion
         self.details = details
         self.display = display
+        self.crash: BaseException | None = None
+        """The exception that caused it and that was not meant for the model; its text is `error` in the message."""
 
 
 def out_of_resources(error: BaseException) -> bool:

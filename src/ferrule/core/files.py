@@ -29,7 +29,9 @@ NOT_ALLOWED = (errno.EPERM, errno.ENOTSUP, errno.EACCES)
 """Why an extended attribute may not be set; the file is written without it."""
 
 
-def write_atomically(path: Path, data: bytes, *, mode: int | None = None, durable: bool = True) -> None:
+def write_atomically(
+    path: Path, data: bytes | tuple[bytes, ...], *, mode: int | None = None, durable: bool = True
+) -> None:
     """Replace a file with `data` in one step: a crash leaves the old file or the new one, and so does a power cut if
     `durable`. A link at `path` is replaced, not followed; resolve it first if that is not what you want.
 
@@ -64,7 +66,7 @@ def unfinished_in(folder: Path) -> list[Path]:
 
 def write_new(
     path: str | Path,
-    data: bytes | BinaryIO,
+    data: bytes | tuple[bytes, ...] | BinaryIO,
     mode: int,
     *,
     folder: int | None = None,
@@ -139,9 +141,10 @@ def private_file() -> int:
     return opened
 
 
-def _fill(opened: int, data: bytes | BinaryIO) -> None:
-    if isinstance(data, bytes):
-        write_all(opened, data)
+def _fill(opened: int, data: bytes | tuple[bytes, ...] | BinaryIO) -> None:
+    if isinstance(data, (bytes, tuple)):
+        for part in data if isinstance(data, tuple) else (data,):
+            write_all(opened, part)
         return
     while piece := data.read(_CHUNK):
         write_all(opened, piece)

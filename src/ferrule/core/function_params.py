@@ -25,7 +25,7 @@ from ferrule.core.description import parse_docstring
 from ferrule.core.errors import DefinitionError
 from ferrule.core.params import ModelParams, no_json_form
 from ferrule.core.schemas import Schema, referred
-from ferrule.core.signatures import doc_of, hints_of, is_context, shown_parameters, two_contexts
+from ferrule.core.signatures import doc_of, hints_of, is_context, needs_deps, shown_parameters, two_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -380,6 +380,7 @@ class Compiled:
 
     params: ModelParams
     context_name: str | None
+    needs_deps: bool
 
 
 def compile_function(
@@ -435,7 +436,8 @@ def compile_function(
         )  # fmt: skip
     build = partial(_model, name, fields)
     schema = plain_schema(name, {key: info for key, (_, info) in fields.items()})
-    return Compiled(ModelParams(build() if schema is None else build, schema), context_name)
+    params = ModelParams(build() if schema is None else build, schema)
+    return Compiled(params, context_name, context_name is not None and needs_deps([hints[context_name]]))
 
 
 def _model(name: str, fields: dict[str, Any]) -> type[BaseModel]:

@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 from threading import RLock
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeVar, Unpack, cast, overload
 from weakref import WeakValueDictionary
 
 from ferrule.core.errors import DefinitionError
@@ -16,6 +16,7 @@ from ferrule.core.signatures import (
     doc_of,
     hints_of,
     may_be_context,
+    needs_deps,
     refuse_second_context,
     shown_parameters,
     signature_of,
@@ -28,12 +29,32 @@ from ferrule.core.tool import Style, Tool, ToolOptions, refuse_hidden, require_m
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from typing_extensions import ParamSpec
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from ferrule.core.context import ToolContext
     from ferrule.core.description import Description, Docstring
     from ferrule.core.function_params import Compiled
     from ferrule.core.params import Params
     from ferrule.core.schema_params import SchemaParams
 
+    P = ParamSpec("P", default=...)
+    R = TypeVarWithDefault("R", default=Any, covariant=True)
+    Handler = Callable[[Any], Any] | Callable[[Any, ToolContext], Any]
+
+    class Decorator(Protocol):
+        def __call__(self, function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+
+else:
+    from typing import ParamSpec
+
+    P, R = ParamSpec("P"), TypeVar("R", covariant=True)
+
+_Q = ParamSpec("_Q")
+_S = TypeVar("_S")
+
+_OF_FUNCTIONS = ("__name__", "__qualname__", "__code__", "__defaults__", "__kwdefaults__", "__globals__")
+Schema = dict[str, Any] | bool
 
 _FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
@@ -47,15 +68,13 @@ class _Binding(Enum):
     CLASS = "the class"
 
 
-class FunctionTool(Tool[Any]):
-    """A tool made from a function; it can still be called as one.
+class FunctionTool(Tool[Any], Generic[P, R]):
+    """A tool made from a function; it can still be called as one, with the parameters `P` and what it returns, `R`.
 
     On a method it is that of every object: `bot.greet` is the tool of `bot`, one and the same each time.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], *, name: str | None = None, **options: Unpack[ToolOptions]
-    ) -> None:
+    def __init__(self, function: Callable[P, R], *, name: str | None = None, **options: Unpack[ToolOptions]) -> None:
         given: Any = function
         if isinstance(given, (classmethod, staticmethod)):
             function = cast("Any", given).__func__
@@ -70,6 +89,7 @@ class FunctionTool(Tool[Any]):
         self._settle(chosen, options, style_of(function))
         target = written(function)
         self.__doc__, self.__module__ = target.__doc__, getattr(target, "__module__", __name__)
+        self.__annotations__ = annotations_of(target)
         in_class, self._local_names = surroundings(target)
         if isinstance(given, classmethod):
             self._binding = _Binding.CLASS
@@ -89,12 +109,12 @@ class FunctionTool(Tool[Any]):
         if len(may_be) > 1:
             refuse_second_context(chosen, function, may_be, self._local_names)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """What programs ask of a function: its name, and what `inspect.signature` gives."""
-        if name in ("__name__", "__qualname__"):
+        """What programs ask of a function: its name, what `inspect.signature` gives, and whether it is async."""
+        if name in _OF_FUNCTIONS:
             return getattr(written(self.function), name)
         if name == "__signature__":
             return signature_of(self.function)
@@ -113,14 +133,22 @@ class FunctionTool(Tool[Any]):
                 f"`{owner.__name__}.{name}` has no `self`. Add it, or write @staticmethod between @tool and the method."
             )
 
-    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool:
+    @overload
+    def __get__(self: Callable[Concatenate[_S, _Q], R], instance: object, owner: _S) -> FunctionTool[_Q, R]: ...
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> FunctionTool[P, R]: ...
+    @overload
+    def __get__(self: Callable[Concatenate[_S, _Q], R], instance: _S, owner: Any = None) -> FunctionTool[_Q, R]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[P, R]: ...
+    def __get__(self: Any, instance: object, owner: Any = None) -> Any:
         if self._binding is _Binding.NONE:
             return self
         if self._binding is _Binding.CLASS:
             return self.bound_to(owner if owner is not None else type(instance))
         return self if instance is None else self.bound_to(instance)
 
-    def bound_to(self, owner: object) -> FunctionTool:
+    def bound_to(self, owner: object) -> FunctionTool[..., R]:
         """The tool of one object. It is kept in the object, so that it is the same each time and goes with it."""
         if self._binding is _Binding.LIKELY:  # @classmethod above @tool, up to Python 3.12
             self._binding = _Binding.OBJECT
@@ -157,6 +185,8 @@ class FunctionTool(Tool[Any]):
         compiled = self.compiled()
         self._context_name = compiled.context_name
         self.wants_context = compiled.context_name is not None
+        if compiled.needs_deps:
+            self.needs = self.needs | {"deps"}
         return compiled.params
 
     def compiled(self) -> Compiled:
@@ -188,9 +218,10 @@ class FunctionTool(Tool[Any]):
         return hints_of(self.function, returned=True, local_names=self._local_names).get("return", Any)
 
     def start(self, params: Any, context: ToolContext | None) -> Any:
+        function: Callable[..., Any] = self.function
         if self._context_name is None:
-            return self.function(**params.__dict__)
-        return self.function(**params.__dict__, **{self._context_name: context})
+            return function(**params.__dict__)
+        return function(**params.__dict__, **{self._context_name: context})
 
 
 class _ToolKeywords(ToolOptions, total=False):
@@ -198,11 +229,12 @@ class _ToolKeywords(ToolOptions, total=False):
 
 
 _M = TypeVar("_M")
-Schema = dict[str, Any] | bool
 
 
 @overload
-def tool(function: Callable[..., Any], /, **options: Unpack[_ToolKeywords]) -> FunctionTool: ...
+def tool(function: Callable[P, R], /, **options: Unpack[_ToolKeywords]) -> FunctionTool[P, R]: ...
+@overload
+def tool(**options: Unpack[_ToolKeywords]) -> Decorator: ...
 @overload
 def tool(
     *,
@@ -211,9 +243,7 @@ def tool(
     **options: Unpack[_ToolKeywords],
 ) -> RawTool: ...
 @overload
-def tool(*, schema: Schema, execute: Callable[..., Any], **options: Unpack[_ToolKeywords]) -> RawTool: ...
-@overload
-def tool(**options: Unpack[_ToolKeywords]) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(*, schema: Schema, execute: Handler, **options: Unpack[_ToolKeywords]) -> RawTool: ...
 def tool(function: Any = None, /, *, schema: Any = None, execute: Any = None, **options: Any) -> Any:
     """Make a tool from a typed function: `@tool`, `@tool(kind="readonly")` or `tool(function)`.
 
@@ -256,13 +286,13 @@ def tools_of(owner: object) -> list[Tool[Any]]:
         refuse_hidden(inner)
         if not isinstance(inner, Tool):
             continue
-        one: Any = getattr(owner, name)
-        if isinstance(one, MethodType) and isinstance(one.__func__, FunctionTool):  # @classmethod above @tool
-            one = one.__func__.bound_to(one.__self__)
+        one: object = getattr(owner, name)
+        if isinstance(one, MethodType) and isinstance(inner, FunctionTool):  # @classmethod above @tool
+            one = cast("FunctionTool", inner).bound_to(one.__self__)
         if isinstance(one, FunctionTool) and one.is_unbound:
             raise DefinitionError(f"`{cls.__name__}.{name}` needs an object: write tools_of({cls.__name__}(…)).")
         if isinstance(one, Tool):
-            found[id(cast("Any", one))] = cast("Tool[Any]", one)
+            found[id(cast("object", one))] = cast("Tool[Any]", one)
     return list(found.values())
 
 
@@ -411,7 +441,7 @@ class RawTool(Tool[Any]):
         self,
         name: str,
         schema: Schema | type[Any],
-        handler: Callable[..., Any],
+        handler: Handler,
         *,
         resources: Mapping[str, Schema] | None = None,
         output_schema: dict[str, Any] | None = None,
@@ -419,9 +449,11 @@ class RawTool(Tool[Any]):
     ) -> None:
         if not callable(handler):
             raise DefinitionError(f"`{name}`: the handler must be a function, not {type(handler).__name__}.")
-        self.handler = handler
+        self.handler: Callable[..., Any] = handler
         self._settle(name, options, style_of(handler))
         self.wants_context = _takes_context(name, handler)
+        if needs_deps(annotations_of(written(handler)).values()):
+            self.needs = self.needs | {"deps"}
         self._model = schema if isinstance(schema, type) else None
         self._schema_params: SchemaParams | None = None
         if self._model is not None:
@@ -468,7 +500,7 @@ class RawTool(Tool[Any]):
 def raw_tool(
     name: str,
     schema: Schema | type[Any],
-    handler: Callable[..., Any],
+    handler: Handler,
     *,
     resources: Mapping[str, Schema] | None = None,
     output_schema: dict[str, Any] | None = None,

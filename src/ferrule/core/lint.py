@@ -270,7 +270,7 @@ def _of_kind(tool: Tool[Any]) -> Iterator[LintFinding]:
 def _of_schema(tool: Tool[Any]) -> Iterator[LintFinding]:
     try:
         tool.require_ready()
-        root = mapping(tool.input_schema)
+        root = tool.input_schema
         if isinstance(tool, RawTool):
             tool.compile()
     except Exception as error:  # noqa: BLE001 - a type can fail in any way

@@ -316,7 +316,8 @@ class LoopInbox:
         """Block the loop's own thread until something is posted, and run it: quicker than a turn of the loop."""
         self._waits = True
         try:
-            self._bell.acquire(timeout=seconds)
+            if not self._posted:  # what came before the wait rings no bell
+                self._bell.acquire(timeout=seconds)
         finally:
             self._waits = False  # before `_deliver`: from now on the loop must be woken
             self._deliver()

@@ -7,7 +7,8 @@ another call) has only that. So dicts do for a model, and text for a date; `"5"`
 from __future__ import annotations
 
 import logging
-from functools import cache
+from copy import deepcopy
+from functools import cache, lru_cache
 from math import isfinite
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_origin
@@ -234,10 +235,26 @@ def output_schema(returned: Any) -> dict[str, Any] | None:
         promised = data_type(returned)
         if promised is None:
             return None
+        if _is_plain(promised):
+            return deepcopy(_plain_schema(promised))
         return TypeAdapter(promised).json_schema(mode="serialization", schema_generator=_untitled())
     except Exception:  # a type may fail in any way, and a result does without a schema
         logger.debug("Results of type %s go without a schema", returned, exc_info=True)
         return None
+
+
+def _is_plain(annotation: Any) -> bool:
+    """Whether a type is made of JSON's own types alone, as those of most results are."""
+    if get_origin(annotation) in (list, dict):
+        return all(map(_is_plain, get_args(annotation)))
+    return type(annotation) is type and annotation in (bool, dict, float, int, list, str)
+
+
+@lru_cache(maxsize=256)
+def _plain_schema(promised: Any) -> dict[str, Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(promised).json_schema(mode="serialization", schema_generator=_untitled())
 
 
 @cache

@@ -223,7 +223,7 @@ class Params(Protocol[P]):
     """How a tool's arguments are read. Implementations compile once and are safe to share between threads."""
 
     @property
-    def schema(self) -> dict[str, Any] | bool:
+    def schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments, defaults included."""
         ...
 

@@ -101,16 +101,37 @@ def note_lines(data: Mapping[str, Any]) -> list[str]:
     return [f"[{note}]" for note in data.get("notes", ())]
 
 
+@dataclass(slots=True, frozen=True)
+class Progress:
+    """How far a running call has come."""
+
+    call_id: str
+    tool: str
+    done: float
+    total: float | None = None
+    message: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class PartialOutput:
+    """A piece of output from a call that is still running; `dropped` pieces before it were not delivered."""
+
+    call_id: str
+    tool: str
+    content: object
+    dropped: int = 0
+
+
 @dataclass(slots=True)
-class ToolResult:
-    """The one answer to one call."""
+class ToolResult(Generic[D]):
+    """The one answer to one call. `data` is what its tool returned, typed where the tool itself was run."""
 
     call_id: str
     tool: str
     success: bool
     llm_content: str
     display_content: str
-    data: Any = None
+    data: D = None  # pyright: ignore[reportAssignmentType] - also where the call failed
     error: ErrorInfo | None = None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     attachments: list[Attachment] = field(default_factory=list[Attachment])

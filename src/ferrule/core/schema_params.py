@@ -52,13 +52,13 @@ class SchemaParams:
     def __init__(
         self,
         name: str,
-        schema: dict[str, Any] | bool,
-        resources: Mapping[str, dict[str, Any] | bool] | None = None,
+        schema: Schema | bool,
+        resources: Mapping[str, Schema | bool] | None = None,
     ) -> None:
         require_validator()
-        self.schema = schema
         self._name = name
         self._text = freeze(name, "its schema", schema)
+        self.schema: Schema = schema if isinstance(schema, dict) else {} if schema else {"not": {}}
         self._resources = {
             uri: freeze(name, f"the resource {uri!r}", document) for uri, document in (resources or {}).items()
         }

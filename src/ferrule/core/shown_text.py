@@ -114,6 +114,8 @@ def one_line(text: str, most: int | None = None) -> str:
 
 def flattened(text: str, most: int | None = None) -> str:
     """Prose on one line: white space of any kind becomes a space. At most `most` characters."""
+    if text.isidentifier() and text.isascii():  # nearly every name
+        return text if most is None else cut(text, most)
     return one_line(" ".join(text.split()), most)
 
 

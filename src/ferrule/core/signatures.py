@@ -7,7 +7,7 @@ import re
 import sys
 from functools import lru_cache, partial
 from importlib import import_module
-from types import GenericAlias, UnionType
+from types import GenericAlias, NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -26,10 +26,12 @@ from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import CodeType
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_CONTEXT_OF = re.compile(r"\bToolContext\[(.*)\]")
+_MAY_BE_NOTHING = re.compile(r"\b(?:None|Any|object|Optional)\b")
 
 
 def without_partials(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -202,7 +204,26 @@ def is_context(annotation: Any) -> bool:
     """Whether a parameter of this type is filled in with the context: the type itself, or it or nothing."""
     if annotation is None or isinstance(annotation, type):  # as most are
         return annotation is ToolContext
-    return get_origin(annotation) in (Union, UnionType, Annotated) and any(map(is_context, get_args(annotation)))
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType, Annotated):
+        return any(map(is_context, get_args(annotation)))
+    return origin is ToolContext
+
+
+def needs_deps(annotations: Iterable[Any]) -> bool:
+    """Whether one of them is `ToolContext[Shop]`, which asks for a `Shop`; not `ToolContext[Shop | None]`."""
+    for one in annotations:
+        if isinstance(one, str):  # a name in it may be known to type checkers alone
+            found = _CONTEXT_OF.search(one)
+            if found is not None and not _MAY_BE_NOTHING.search(found[1]):
+                return True
+        elif get_origin(one) is ToolContext:
+            wanted: Any = get_args(one)[0]
+            if wanted not in (Any, object, None, NoneType) and NoneType not in get_args(wanted):
+                return True
+        elif needs_deps(get_args(one) if get_origin(one) in (Union, UnionType, Annotated) else ()):
+            return True
+    return False
 
 
 def may_be_context(target: Any, parameter: str, local_names: Mapping[str, Any]) -> bool:

@@ -35,7 +35,7 @@ P = TypeVar("P")
 
 _NAME = re.compile(r"\S{1,128}")
 _BRACES = re.compile(r"\{(\w+)\}")
-_NEEDS = frozenset({"tenant", "user", "role", "model"})
+_NEEDS = frozenset({"tenant", "user", "role", "model", "deps"})
 CACHE_SECONDS = 300.0
 
 
@@ -45,6 +45,9 @@ class Kind(StrEnum):
     READONLY = "readonly"
     WRITE = "write"
     EXECUTE = "execute"
+
+
+AnyKind = Kind | Literal["readonly", "write", "execute"]
 
 
 class Style(Enum):
@@ -65,7 +68,7 @@ class ToolOptions(TypedDict, total=False):
     """
 
     display_name: str
-    kind: Kind | str
+    kind: AnyKind
     version: str
     category: str
     tags: Iterable[str]
@@ -82,11 +85,12 @@ class ToolOptions(TypedDict, total=False):
     timeout: float | None
     cache: bool | float
     repair: bool
-    needs: Iterable[str]
+    needs: Iterable[Literal["tenant", "user", "role", "model"]]
     max_result: int | None
     grace: float | None
     may_block: bool
     remote: str
+    deferred: bool
     doing: str
     touches: Iterable[Touch] | Touch | Callable[[Any], Iterable[Touch] | Touch]
     signature: str | Callable[[Any], str]
@@ -165,6 +169,10 @@ class Tool(Generic[P]):
     blocks runs on the server's loop, which is quicker."""
     remote: str = ""
     """The pool of workers that it runs on; empty to run where the call is made."""
+    deferred: bool = False
+    """Whether it never runs: an agent's turn pauses, and its result comes from elsewhere."""
+    calls_tools: bool = False
+    """Whether it may change something through other tools, although it only reads itself."""
     preview_seconds: float = 10.0
     """Seconds that `preview` may take. After that the user is asked without it."""
     doing: str = ""
@@ -204,6 +212,8 @@ class Tool(Generic[P]):
     _expected_form: str | None = None
     _example_faults: tuple[str, ...] | None = None
     _output_schema: dict[str, Any] | Literal[False] | None = False
+    """As its author gave it; False where it follows from the annotation."""
+    _derived_output_schema: dict[str, Any] | Literal[False] | None = False
     _described: bool = False
     _options_from_class: ClassVar[tuple[str, ...]] = tuple(OPTIONS - {"description", *_CALL_OPTIONS, *_METHODS})
 
@@ -223,6 +233,10 @@ class Tool(Generic[P]):
         if not any("run" in vars(owner) for owner in type(self).__mro__ if owner is not Tool):
             raise DefinitionError(f"{type(self).__name__} has no `run`. Write `def run(self, params, context)`.")
         self._settle(self.name or type(self).__name__, {**declared, **options}, style_of(self.run))
+        from ferrule.core.signatures import annotations_of, needs_deps, written
+
+        if needs_deps(annotations_of(written(self.run)).values()):
+            self.needs = self.needs | {"deps"}
 
     def _settle(self, name: str, options: Mapping[str, Any], style: Style) -> None:
         """Check the options and apply them. Every way of making a tool ends here."""
@@ -253,7 +267,7 @@ class Tool(Generic[P]):
         self.checks_output = style in (Style.ASYNC, Style.SYNC) or "output_schema" in own
         for key in ("display_name", "version", "category", "strict", "runs_alone", "enabled", "dangerous",
                     "idempotent", "repair", "timeout", "max_result", "grace", "may_block",
-                    "remote", "doing"):  # fmt: skip
+                    "remote", "deferred", "doing"):  # fmt: skip
             if key in options:
                 setattr(self, key, options[key])
         for key in ("tags", "roles", "needs"):
@@ -304,6 +318,11 @@ class Tool(Generic[P]):
             raise DefinitionError(f"`{name}` compares by value and has no hash. Write @dataclass(eq=False).")
 
     @property
+    def repeatable(self) -> bool:
+        """Whether a call that was interrupted may run again."""
+        return (self.read_only or self.idempotent) and not self.calls_tools
+
+    @property
     def fault(self) -> str | None:
         """Why it can be neither shown nor called, in a sentence; None for a valid tool.
 
@@ -345,7 +364,7 @@ class Tool(Generic[P]):
         return self._description
 
     @property
-    def input_schema(self) -> dict[str, Any] | bool:
+    def input_schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments."""
         params = self.params
         try:
@@ -356,11 +375,13 @@ class Tool(Generic[P]):
     @property
     def output_schema(self) -> dict[str, Any] | None:
         """The JSON Schema of the result, if `run` declares its type."""
-        if self._output_schema is False:
+        if self._output_schema is not False:
+            return self._output_schema
+        if self._derived_output_schema is False:
             from ferrule.core.outputs import output_schema
 
-            self._output_schema = output_schema(self._returns())
-        return self._output_schema
+            self._derived_output_schema = output_schema(self._returns())
+        return self._derived_output_schema
 
     def _returns(self) -> Any:
         """The return type of its function; Any if that is not known, and for streamed pieces."""
@@ -432,9 +453,10 @@ class Tool(Generic[P]):
     def _compile(self) -> Params[P]:
         from ferrule.core.params import ModelParams
 
-        for base in _generic_bases(type(self)):
-            model = get_args(base)[0]
-            if isinstance(model, type):
+        bases = [base for owner in type(self).__mro__ for base in vars(owner).get("__orig_bases__", ())]
+        for base in bases:
+            origin, model = get_origin(base), next(iter(get_args(base)), None)
+            if isinstance(origin, type) and issubclass(origin, Tool) and isinstance(model, type):
                 require_model(self.name, model)
                 return cast("Params[P]", ModelParams(cast("Any", model)))
         raise DefinitionError(
@@ -654,14 +676,6 @@ def _unsettled(cls: type) -> str:
 def _told(error: Exception) -> str:
     first = str(error).partition("\n")[0].rstrip(".")
     return f"{type(error).__name__}: {first}." if first else f"{type(error).__name__}."
-
-
-def _generic_bases(cls: type) -> Iterable[Any]:
-    for owner in cls.__mro__:
-        for base in vars(owner).get("__orig_bases__", ()):
-            origin = get_origin(base)
-            if isinstance(origin, type) and issubclass(origin, Tool):
-                yield base
 
 
 # One call of a tool

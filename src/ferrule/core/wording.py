@@ -58,9 +58,9 @@ class _TooMuchError(Exception):
     """The form would have more parts than are looked at."""
 
 
-def expected_form(schema: dict[str, Any] | bool) -> str:
+def expected_form(schema: dict[str, Any]) -> str:
     """`{"city": string, "days": integer (optional, default 3)}`; objects inside it as far as there is room."""
-    if isinstance(schema, bool) or "properties" not in schema:
+    if "properties" not in schema:
         return phrase("arguments that fit its schema")
     if not schema["properties"]:
         return phrase("no arguments: {form}", form="{}")

@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from ferrule.dialects.flatten import ROOT, Exported, Ledger, flatten_root
-from ferrule.dialects.inline import inline
+from ferrule.dialects.inline import inline, read_only
 from ferrule.dialects.payload import DialectError, an_object
 from ferrule.dialects.portable import Abilities, NotStrict, StrictRules, make_strict, reduce
 
@@ -164,9 +165,8 @@ class Dialect(ABC):
 
     def export(self, tool: Tool[Any], name: str | None = None, *, strict: bool | None = None) -> Exported:
         """A tool's definition and what it could not say. `strict` overrides the tool's own wish."""
-        ledger = Ledger(tool.name)
         wanted = tool.strict if strict is None else strict
-        schema, is_strict, ledger = self._schema(tool.input_schema, wanted, ledger)
+        schema, is_strict, ledger = self._schema(tool, wanted)
         told = tool.description
         text = told.text if self.examples_field is None else told.prose
         description = "\n\n".join(part for part in (text, *ledger.notes) if part)
@@ -185,8 +185,8 @@ class Dialect(ABC):
         """What `Exporter` has written in this form before, by tool."""
         return WeakKeyDictionary()
 
-    def _schema(self, schema: Any, wanted: bool, ledger: Ledger) -> tuple[Schema, bool, Ledger]:
-        whole = flatten_root(inline(schema, ledger), ROOT, ledger)
+    def _schema(self, tool: Tool[Any], wanted: bool) -> tuple[Schema, bool, Ledger]:
+        whole, ledger = _kept_whole(tool) if sharing.get() else _whole_of(tool)
         if wanted and self.strictness is not None:
             trial = ledger.fork()
             try:
@@ -237,6 +237,28 @@ class Dialect(ABC):
     def write_attachment(self, attachment: Attachment) -> dict[str, Any] | None:
         """An attachment as a part of a person's message; None where this form has no place for it."""
         return None
+
+
+sharing: ContextVar[bool] = ContextVar("sharing", default=False)
+"""Whether definitions are made of read-only parts, the same in every dialect that takes them as they are."""
+
+
+def _whole_of(tool: Tool[Any]) -> tuple[Schema, Ledger]:
+    """A tool's schema as one plain object, where every dialect starts, and what that could not say."""
+    ledger = Ledger(tool.name)
+    return flatten_root(inline(tool.input_schema, ledger), ROOT, ledger), ledger
+
+
+def _kept_whole(tool: Tool[Any]) -> tuple[Schema, Ledger]:
+    """The same, made once for all dialects and read-only."""
+    kept, schema = _wholes.get(tool), tool.input_schema
+    if kept is None or kept[0] is not schema or kept[2].tool != tool.name:
+        whole, ledger = _whole_of(tool)
+        kept = _wholes[tool] = (schema, read_only(whole), ledger)
+    return kept[1], kept[2].fork()
+
+
+_wholes: WeakKeyDictionary[Tool[Any], tuple[Any, Schema, Ledger]] = WeakKeyDictionary()
 
 
 def _fitting_examples(tool: Tool[Any], ledger: Ledger) -> list[dict[str, Any]]:

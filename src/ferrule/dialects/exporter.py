@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ferrule.core.call import RawCall
 from ferrule.core.errors import DefinitionError
 from ferrule.core.result import ToolResult
 from ferrule.core.tool import Tool
-from ferrule.dialects.dialect import NameMap
+from ferrule.dialects.dialect import NameMap, sharing
 from ferrule.dialects.dialect import dialect as find_dialect
 from ferrule.dialects.flatten import ROOT, Loss
-from ferrule.dialects.inline import SIMPLE
+from ferrule.dialects.inline import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,7 +81,11 @@ class Exporter:
         if kept is None or kept[0] != mark:
             if (fault := tool.fault) is not None:
                 raise DefinitionError(fault)
-            written = self.dialect.export(tool, form[0], strict=self.strict)
+            before = sharing.set(True)
+            try:
+                written = self.dialect.export(tool, form[0], strict=self.strict)
+            finally:
+                sharing.reset(before)
             if len(forms) >= _MOST_FORMS:
                 forms.clear()
             kept = forms[form] = (mark, replace(written, definition=read_only(written.definition)))
@@ -115,54 +118,6 @@ class Exporter:
         """A call as the provider's model would have written it, under the name it knows."""
         shown = RawCall(self.names.external(call.name), call.arguments, id=call.id, version=call.version)
         return self.dialect.write_call(shown)
-
-
-def _refuse(*_: Any, **__: Any) -> NoReturn:
-    raise TypeError("This part of a tool definition is shared. Change a copy: copy.deepcopy(definition).")
-
-
-class ReadOnlyDict(dict[str, Any]):
-    """A part of a definition. To whoever writes JSON it is a dict; changing it raises `TypeError`."""
-
-    __slots__ = ()
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
-
-    def __copy__(self) -> dict[str, Any]:
-        return dict(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
-        return {key: deepcopy(value, memo) for key, value in self.items()}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (deepcopy(self),)
-
-
-class ReadOnlyList(list[Any]):
-    """The same of a list."""
-
-    __slots__ = ()
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # type: ignore[assignment]
-
-    def __copy__(self) -> list[Any]:
-        return list(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
-        return [deepcopy(value, memo) for value in self]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return list, (deepcopy(self),)
-
-
-def read_only(value: Any) -> Any:
-    """The same JSON value, none of which can be changed."""
-    if isinstance(value, dict):
-        fields = cast("dict[str, Any]", value)
-        return ReadOnlyDict({key: one if type(one) in SIMPLE else read_only(one) for key, one in fields.items()})
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        return ReadOnlyList([one if type(one) in SIMPLE else read_only(one) for one in items])
-    return value
 
 
 _warned: WeakKeyDictionary[Tool[Any], str] = WeakKeyDictionary()

@@ -7,7 +7,7 @@ JSON Schema 2020-12: older spellings are brought up to date on the way. Nothing 
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ferrule.core.schemas import NOWHERE, mapping, pointed, step
 from ferrule.dialects.flatten import (
@@ -211,3 +211,56 @@ def _modern(node: dict[str, Any]) -> dict[str, Any]:
             kind = "dependentRequired" if isinstance(need, list) else "dependentSchemas"
             out[kind] = {**out.get(kind, {}), key: need}
     return out
+
+
+# Parts of definitions that are shared.
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise TypeError("This part of a tool definition is shared. Change a copy: copy.deepcopy(definition).")
+
+
+class ReadOnlyDict(dict[str, Any]):
+    """A part of a definition. To whoever writes JSON it is a dict; changing it raises `TypeError`."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+    def __copy__(self) -> dict[str, Any]:
+        return dict(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return {key: deepcopy(value, memo) for key, value in self.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (deepcopy(self),)
+
+
+class ReadOnlyList(list[Any]):
+    """The same of a list."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # type: ignore[assignment]
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
+        return [deepcopy(value, memo) for value in self]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (deepcopy(self),)
+
+
+def read_only(value: Any) -> Any:
+    """The same JSON value, none of which can be changed."""
+    if isinstance(value, (ReadOnlyDict, ReadOnlyList)):
+        return cast("Any", value)
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return ReadOnlyDict({key: one if type(one) in SIMPLE else read_only(one) for key, one in fields.items()})
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return ReadOnlyList([one if type(one) in SIMPLE else read_only(one) for one in items])
+    return value

@@ -14,7 +14,7 @@ from ferrule.core.result import Attachment, words_for_attached
 from ferrule.core.schemas import Schema, parts, referred
 from ferrule.core.tool import output_schema_of
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
-from ferrule.dialects.flatten import ROOT, Loss
+from ferrule.dialects.flatten import ROOT, Ledger, Loss
 from ferrule.dialects.payload import (
     Blocks,
     DialectError,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
-    from ferrule.dialects.flatten import Ledger
 
 
 # What MCP's blocks of content hold besides the content: words about it, and text that is in another place, too.
@@ -227,14 +226,12 @@ class MCP(Dialect):
     writes_output: ClassVar = True
     """Whether definitions hold the output schema; making it takes as long as making the input's."""
 
-    def _schema(self, schema: Any, wanted: bool, ledger: Ledger) -> tuple[dict[str, Any], bool, Ledger]:
+    def _schema(self, tool: Tool[Any], wanted: bool) -> tuple[dict[str, Any], bool, Ledger]:
+        schema, ledger = tool.input_schema, Ledger(tool.name)
         if wanted:
             ledger.lose(ROOT, "strict", "this provider has no strict mode")
-        if not isinstance(schema, dict):
-            return {"type": "object"} if schema is True else {"type": "object", "not": {}}, False, ledger
-        whole = cast("dict[str, Any]", schema)
         # The protocol asks for this one word; arguments are an object anyway.
-        return whole if whole.get("type") == "object" else {**whole, "type": "object"}, False, ledger
+        return schema if schema.get("type") == "object" else {**schema, "type": "object"}, False, ledger
 
     def _write_definition(
         self,

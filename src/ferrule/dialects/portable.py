@@ -52,7 +52,7 @@ class _Reduction:
         self.ledger = ledger
 
     def node(self, node: Schema, path: str) -> Schema:
-        before = len(self.ledger.losses)
+        given, before = node, len(self.ledger.losses)
         lost: Schema = {}
         if self.able.keywords is not None:
             node = self._without_combinators(node, path)
@@ -73,7 +73,8 @@ class _Reduction:
             out["items"] = {}
             if "unevaluatedItems" in out:
                 self._lose(out, path, "unevaluatedItems", out.pop("unevaluatedItems"))
-        return out
+        same = len(out) == len(given) and all(given.get(keyword, out) is value for keyword, value in out.items())
+        return given if same else out
 
     def _takes(self, keyword: str, value: Any) -> bool:
         able = self.able
@@ -181,7 +182,9 @@ class _Reduction:
         ):
             if keyword in out:
                 parts = cast("list[Schema]", out[keyword])
-                out[keyword] = [self.node(one, step(path, keyword, at)) for at, one in enumerate(parts)]
+                made = [self.node(one, step(path, keyword, at)) for at, one in enumerate(parts)]
+                if not all(one is part for one, part in zip(made, parts, strict=True)):
+                    out[keyword] = made
 
     def _object(self, out: Schema, path: str, *, opened: bool) -> None:
         fields = cast("Schema", out.get("properties", {}))
@@ -198,7 +201,7 @@ class _Reduction:
             self.ledger.lose(
                 path, f"properties/{name}", "a field name this provider refuses; moved into the description"
             )
-        if "properties" in out:
+        if "properties" in out and not (len(kept) == len(fields) and all(kept[name] is fields[name] for name in kept)):
             out["properties"] = kept
         if opened and out.get("additionalProperties", True) not in (True, {}):
             del out["additionalProperties"]

@@ -12,12 +12,14 @@ from ferrule.core.phrases import advice, joined, phrase
 from ferrule.core.tool import Kind, Tool
 from ferrule.pipeline.cleaning import clean_text, stopped_by
 from ferrule.pipeline.stages import Decision, Verdict
+from ferrule.registry.registry import Filtered
 
 if TYPE_CHECKING:
     from ferrule.core.call import Effects
     from ferrule.core.context import Session
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.stages import Call
+    from ferrule.registry.registry import ToolSource
 
 logger = logging.getLogger("ferrule.calls")
 _ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than the rest of its line
@@ -42,6 +44,38 @@ class JudgesEffects(Protocol):
     def decide_effects(self, invocation: Invocation, effects: Effects, session: Session) -> Decision:
         """Decide whether these effects may be kept. It must be quick and have no effects itself."""
         ...
+
+
+@runtime_checkable
+class DeniesTools(Protocol):
+    """A policy that can tell when every call of a tool is denied. With any other policy all tools are shown."""
+
+    @property
+    def denials(self) -> int:
+        """Another number whenever `denies` may give another answer."""
+        ...
+
+    def denies(self, tool: Tool[Any]) -> bool:
+        """Whether every call of this tool is denied, whatever its arguments."""
+        ...
+
+
+class UsableTools(Filtered):
+    """The tools of which a session may run at least some calls."""
+
+    def __init__(self, source: ToolSource, policy: Policy, session: Session) -> None:
+        self._denying = policy if isinstance(policy, DeniesTools) else None
+
+        def usable(tool: Tool[Any]) -> bool:
+            lacking = (tool.roles or tool.needs) and _lacks_context(tool, session, None) is not None
+            return not lacking and not (self._denying is not None and self._denying.denies(tool))
+
+        super().__init__(source, usable)
+
+    @property
+    def revision(self) -> int:
+        denials = self._denying.denials if self._denying is not None else 0
+        return (denials << 40) + self.source.revision
 
 
 READ_ONLY = Decision(Verdict.ALLOW, phrase("a read-only tool runs freely"))
@@ -127,7 +161,7 @@ def authorise(call: Call, policy: Policy) -> Verdict:
     if call.decided is not None:
         (asked_about, decided), call.decided = call.decided, None
         said = decided if asked_about is invocation else None  # a hook may have changed the call since
-    decision, stopped = decide(policy, invocation, call.session, said)
+    decision, stopped = decide(policy, invocation, call.session, said, call)
     call.decision, record = decision, call.record
     record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
     if stopped is not None:
@@ -136,14 +170,14 @@ def authorise(call: Call, policy: Policy) -> Verdict:
 
 
 def decide(
-    policy: Policy, invocation: Invocation, session: Session, said: Decision | None = None
+    policy: Policy, invocation: Invocation, session: Session, said: Decision | None = None, call: Call | None = None
 ) -> tuple[Decision, StoppedError | None]:
     """What becomes of a call, and the early exit of one that must not run, for calls and for `explain` alike.
 
     `said` is what the policy has just said of it, if it was asked.
     """
     tool = invocation.tool
-    if (tool.roles or tool.needs) and (stopped := _lacks_context(tool, session)) is not None:
+    if (tool.roles or tool.needs) and (stopped := _lacks_context(tool, session, call)) is not None:
         return Decision(Verdict.DENY, stopped.message), stopped
     try:
         decision = policy.decide(invocation, session) if said is None else said
@@ -233,7 +267,7 @@ def _tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
     return replace(decision, tried="") if decision.tried else decision
 
 
-def _lacks_context(tool: Tool[Any], session: Session) -> StoppedError | None:
+def _lacks_context(tool: Tool[Any], session: Session, call: Call | None) -> StoppedError | None:
     """The early exit of a call whose tool is not for this caller, or needs something that the session lacks."""
     caller = session.caller
     if tool.roles and caller.role not in tool.roles:
@@ -244,12 +278,18 @@ def _lacks_context(tool: Tool[Any], session: Session) -> StoppedError | None:
             phrase("`{name}` is not for {who}.", name=tool.name, who=who),
             phrase("It is for: {listed}.", listed=", ".join(sorted(tool.roles))),
         )
-    have = {"tenant": caller.tenant, "user": caller.user, "role": caller.role, "model": session.model_adapter}
+    deps: Any = session.deps if call is None else call.deps
+    have = {
+        "tenant": caller.tenant, "user": caller.user, "role": caller.role, "model": session.model_adapter,
+        "deps": deps is not None,
+    }  # fmt: skip
     if lacking := sorted(need for need in tool.needs if not have[need]):
         return StoppedError(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
             phrase("Missing {listed} in context: `{name}` needs it.", name=tool.name, listed=" and ".join(lacking)),
-            phrase("The program that embeds Ferrule must set it on the session; another call will not help."),
+            phrase("The program that embeds Ferrule must pass `deps=…` with the run; another call will not help.")
+            if lacking == ["deps"]
+            else phrase("The program that embeds Ferrule must set it on the session; another call will not help."),
         )
     return None

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ferrule.core.params import Params
     from ferrule.core.problems import PathPart
     from ferrule.core.result import ToolResult
+    from ferrule.pipeline.confirm import CallKeeper
     from ferrule.pipeline.hooks import Hooks
     from ferrule.registry.registry import ToolSource
 
@@ -300,6 +301,7 @@ class CallRunner(Protocol):
     limits: Limits
     repair: bool
     hooks: Hooks
+    keeper: CallKeeper | None
 
     def build(self, call: RawCall) -> Invocation: ...
     def run(self, call: RawCall, *, session: Session, parent: ToolContext | None) -> Result: ...
@@ -346,7 +348,7 @@ def as_calls(what: str, given: Iterable[RawCall | Mapping[str, Any]]) -> list[Ra
     return calls
 
 
-def _may_refer(call: RawCall) -> bool:
+def may_refer(call: RawCall) -> bool:
     """Whether the arguments may hold a reference; JSON may also write the `$` as an escape."""
     arguments = call.arguments
     if isinstance(arguments, str):
@@ -381,6 +383,8 @@ class _Batch:
         self._running: dict[asyncio.Task[None], int] = {}
         self._begun = set[int]()
         self._results: dict[int, ToolResult] = {}
+        self._after: dict[int, set[int]] = {}
+        """The calls that one comes after, where some may wait for something outside the batch."""
         self._failure: BaseException | None = None
         self._all_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -399,6 +403,8 @@ class _Batch:
             waits = schedule.add(position, plan.touches)
             waits.update(self._by_id[one.source] for one in plan.references if one.source in self._by_id)
             self._missing.append(len(waits))
+            if waits and self._runtime.keeper is not None:
+                self._after[position] = waits
             for earlier in waits:
                 self._followers.setdefault(earlier, []).append(position)
             if waits:
@@ -433,7 +439,7 @@ class _Batch:
     def _look_ahead(self, plan: _Planned) -> Invocation | RawCall:
         call, runtime = plan.call, self._runtime
         tool = plan.tool = lookup(runtime.tools, call)
-        if _may_refer(call):
+        if may_refer(call):
             arguments = read_values(tool, call, runtime.limits, plan.repairs, repairs=runtime.repair)
             if references := find_references(arguments, self._known):
                 for reference in references:
@@ -499,6 +505,11 @@ class _Batch:
         elif position in self._late:
             ahead = call  # earlier calls may have changed the tools, so look it up again
         runtime, session, parent = self._runtime, self._session, self._parent
+        if (behind := self._behind(position)) is not None:
+            if runtime.keeper is not None:
+                runtime.keeper.hold(call.id, behind)
+            if plan.references or isinstance(plan.ahead, StoppedError) or runtime.keeper is None:
+                ahead = behind  # otherwise it may ask for its approval meanwhile
         if isinstance(ahead, RawCall):
             result = await runtime.run(call, session=session, parent=parent)
         elif isinstance(ahead, StoppedError):
@@ -507,12 +518,29 @@ class _Batch:
             result = await runtime.execute(ahead, call=call, session=session, parent=parent)
         self._results[position] = result
 
+    def _behind(self, position: int) -> StoppedError | None:
+        """Why a call cannot run yet: one that it comes after waits for an approval or a result."""
+        keeper = self._runtime.keeper
+        for earlier in sorted(self._after.get(position, ())):
+            result, call = self._results.get(earlier), self._planned[earlier].call
+            deferred = result is not None and result.error is not None and result.error.kind is ErrorKind.DEFERRED
+            if deferred or (keeper is not None and keeper.is_waiting(call.id)):
+                said = phrase(
+                    "`{name}` has not run yet: it comes after `{other}`, which waits.",
+                    name=self._planned[position].call.name,
+                    other=call.name,
+                )
+                return StoppedError(Stage.EXECUTE, ErrorKind.DEFERRED, said)
+        return None
+
     def _resolved(self, plan: _Planned) -> tuple[RawCall, Invocation | StoppedError]:
         """A call with references, now that the results are there: with its final arguments, validated."""
         call, values = plan.call, dict(self._given)
         for reference in plan.references:
             at = self._by_id.get(reference.source)
             if at is None:
+                if isinstance(why := values.get(reference.source), StoppedError):
+                    return call, why
                 continue
             result = self._results.get(at)
             if result is None or not result.success:

@@ -6,7 +6,7 @@ import os
 import re
 from asyncio import CancelledError, current_task
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError
 from ferrule.core.phrases import Phrase, joined, phrase
@@ -134,7 +134,22 @@ def stopped_by(
     kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
     kind = ErrorKind.TIMEOUT if isinstance(cause, TimeoutError) else kind
     said = phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added))
-    return StoppedError(stage, kind, said)
+    stopped = StoppedError(stage, kind, said)
+    stopped.crash = cause
+    return stopped
+
+
+ShowCrashes = Literal["message", "type", "nothing"]
+"""What a result says of an exception that a tool did not mean for the model."""
+
+
+def shown_crash(stopped: StoppedError, show: ShowCrashes) -> str:
+    """The message of an early exit, with as much as may be shown of the crash that caused it."""
+    if stopped.crash is None or show == "message" or not isinstance(stopped.message, Phrase):
+        return stopped.message
+    whole = stopped.message.values["error"]
+    less = type(stopped.crash).__name__ if show == "type" else phrase("Its error message is not shown.")
+    return stopped.message.mapped(lambda one: less if one == whole else one)
 
 
 def _unwrapped(cause: BaseException) -> BaseException:

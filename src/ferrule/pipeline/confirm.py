@@ -9,19 +9,19 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ferrule.core.call import Approval
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError, out_of_resources
+from ferrule.core.events import Question
 from ferrule.core.phrases import advice, joined, phrase
-from ferrule.core.shown_text import disguises
 from ferrule.core.turns import Turns
 from ferrule.pipeline.authorise import WHAT_CONFINES, JudgesEffects, authorise, lacks_sandbox
 from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from ferrule.core.call import Effects
@@ -39,11 +39,14 @@ _DENIED = advice("Do not try the same call again; try another approach, or ask t
 
 
 class Choice(StrEnum):
-    """How a user can answer: this once, always (as `Question.rule` says), or no."""
+    """How a user can answer: this once, always (as `Question.rule` says), or no. With `LATER` an agent's turn pauses
+    until somebody has decided; where nothing can wait it is a refusal.
+    """
 
     ONCE = "once"
     ALWAYS = "always"
     NO = "no"
+    LATER = "later"
 
 
 @dataclass(slots=True, frozen=True)
@@ -69,44 +72,6 @@ class Offer:
     """The rules for this very call and as little else as rules can say; what a refusal suggests."""
 
 
-@dataclass(slots=True, frozen=True)
-class Question:
-    """What the user is shown. `rule` is what "always" would remember; if it is empty, "always" means once.
-
-    `covers` is a call that the rule would allow, and `not_covers` a similar one that would still ask. `rules` are the
-    rules that a settings file could keep.
-    """
-
-    invocation: Invocation
-    reason: str
-    rule: str
-    warning: str | None = None
-    covers: str = ""
-    not_covers: str = ""
-    rules: tuple[str, ...] = ()
-    effects: Effects | None = None
-    """What the call did when it was tried, and what it was kept from. A yes keeps the changes."""
-    preview: str = ""
-    """What a yes would change, as a diff or a sentence; empty if that is not known."""
-    exact: tuple[str, ...] = ()
-    """The rules for this very call and as little else as rules can say."""
-
-    @property
-    def summary(self) -> str:
-        return self.invocation.summary
-
-    @property
-    def disguises(self) -> list[str]:
-        """What in the call and in the names of files is not what it looks like, in words."""
-        return disguised_in(self.summary, (one.shown for one in self.effects.files) if self.effects else ())
-
-
-def disguised_in(summary: str, names: Iterable[str]) -> list[str]:
-    """What in a call and in the names of files that it changes, as `FileEffect` shows them, misleads, in words."""
-    misleads = any("\\u{" in name for name in names)
-    return [*disguises(summary), *(["misleading characters in file names"] if misleads else [])]
-
-
 @runtime_checkable
 class Offers(Protocol):
     """A policy that says what "always" would remember. With any other policy the tool's own rule is shown."""
@@ -117,9 +82,50 @@ class Offers(Protocol):
 
 
 class Asker(Protocol):
-    """Asks the user. May be async or not, and may return a plain word: once, always or no."""
+    """Asks the user. May be async or not, and may return a plain word: once, always, no or later."""
 
-    def __call__(self, question: Question) -> Awaitable[Answer | str] | Answer | str: ...
+    def __call__(self, question: Question, /) -> Awaitable[Answer | str] | Answer | str: ...
+
+
+class CallKeeper(Protocol):
+    """Keeps what happens to the calls of a turn that can pause and go on elsewhere."""
+
+    def answer(self, question: Question) -> Answer | None:
+        """The answer that was given to this very question meanwhile."""
+        ...
+
+    def has_answer(self, call_id: str) -> bool:
+        """Whether there is an answer to a question about this call."""
+        ...
+
+    def answered(self, question: Question, answer: Answer) -> None:
+        """The asker has answered; the answer still counts if the call has to wait for something else."""
+        ...
+
+    def wait_for(self, call: Call, question: Question | None) -> None:
+        """The turn waits for the answer to a question, or for the result of a call that is run elsewhere."""
+        ...
+
+    def is_waiting(self, call_id: str) -> bool: ...
+
+    def hold(self, call_id: str, why: StoppedError) -> None:
+        """A call must not run yet, because one before it waits. It may ask for its approval."""
+        ...
+
+    async def begin(self, call: Call) -> None:
+        """A call is about to run. Raises `StoppedError` if it must not yet, or if that cannot be kept."""
+        ...
+
+    async def begin_inside(self, call_id: str, name: str) -> None:
+        """A tool that `call_id` runs is about to run `name`: then that call must not run again either."""
+        ...
+
+    def given(self, call: Call) -> tuple[bool, Any]:
+        """Whether a result was given for a call that began before the pause, and that result.
+
+        Raises `StoppedError` if the call failed, or still has no result.
+        """
+        ...
 
 
 class Asking:
@@ -138,43 +144,88 @@ class Asking:
         return _understood(question.invocation.tool.name, await said if isinstance(said, Awaitable) else said)
 
 
-async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
-    """Stage four: return if the call is approved, and raise `StoppedError` if not.
+async def confirm(
+    call: Call, policy: Policy, asking: Asking, show: Callable[[Question], None], keeper: CallKeeper | None = None
+) -> None:
+    """Stage four: return if the call is approved, and raise `StoppedError` if not. `show` gets the question, too.
 
     The time that the user takes doesn't count for the call, nor for the call that made it.
     """
-    if asking.asker is None:
+    if not _can_be_asked(call, asking, keeper):
         await foreseen(call.invocation, call.session)  # a call that would fail anyway says so instead
-        said = phrase(
-            "`{tool}` was not run: {reason}, and approval isn't available here.",
-            tool=call.invocation.tool.name,
-            reason=call.decision.reason,
-        )
-        what_helps = _what_helps(call.invocation, _offer(call.invocation, policy, call.session), policy)
-        raise StoppedError(Stage.CONFIRM, ErrorKind.PERMISSION, said, what_helps)
+        raise _unavailable(call, policy)
     if call.decision.tried == "first":
         return
     record, began = call.record, perf_counter()
     try:
         with call.parent.asking_person() if call.parent is not None else nullcontext():
-            answer = await _answer_to(call, policy, asking)
+            answer = await _answer_to(call, policy, asking, show, keeper)
     finally:
         record.waited += perf_counter() - began
     record.answer = answer.choice.value
+    if answer.choice is Choice.LATER:
+        name, reason = call.invocation.tool.name, call.decision.reason
+        said = phrase("`{name}` has not run yet: it waits for approval, because {reason}.", name=name, reason=reason)
+        raise StoppedError(Stage.CONFIRM, ErrorKind.DEFERRED, said)
     if answer.choice is Choice.NO:
-        name, reason = call.invocation.tool.name, answer.reason
-        said = advice("`{name}` was not run: the user denied it.", "`{name}` was not run: you denied it.", name=name)
-        if reason:
-            said = advice(
-                "`{name}` was not run: the user denied it. They said: {reason}",
-                "`{name}` was not run: you denied it: {reason}",
-                name=name,
-                reason=reason,
-            )
-        raise StoppedError(Stage.CONFIRM, ErrorKind.PERMISSION, said, _DENIED)
+        raise denial(call.invocation.tool.name, answer.reason)
 
 
-async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
+def denial(name: str, reason: str) -> StoppedError:
+    """The early exit of a call that the user denied."""
+    said = advice("`{name}` was not run: the user denied it.", "`{name}` was not run: you denied it.", name=name)
+    if reason:
+        said = advice(
+            "`{name}` was not run: the user denied it. They said: {reason}",
+            "`{name}` was not run: you denied it: {reason}",
+            name=name,
+            reason=reason,
+        )
+    return StoppedError(Stage.CONFIRM, ErrorKind.PERMISSION, said, _DENIED)
+
+
+def _can_be_asked(call: Call, asking: Asking, keeper: CallKeeper | None) -> bool:
+    if keeper is not None and (call.decision.deferred or keeper.has_answer(call.raw.id)):
+        return True
+    return asking.asker is not None and not call.decision.deferred
+
+
+def _unavailable(call: Call, policy: Policy) -> StoppedError:
+    said = phrase(
+        "`{tool}` was not run: {reason}, and approval isn't available here.",
+        tool=call.invocation.tool.name,
+        reason=call.decision.reason,
+    )
+    what_helps = _what_helps(call.invocation, _offer(call.invocation, policy, call.session), policy)
+    return StoppedError(Stage.CONFIRM, ErrorKind.PERMISSION, said, what_helps)
+
+
+async def _ask(
+    call: Call,
+    question: Question,
+    policy: Policy,
+    asking: Asking,
+    show: Callable[[Question], None],
+    keeper: CallKeeper | None,
+) -> Answer:
+    """The answer that was given meanwhile, or the asker's. "Later" is kept for the turn, if it can wait."""
+    answer = keeper.answer(question) if keeper is not None else None
+    if answer is None:
+        show(question)
+        later = call.decision.deferred or asking.asker is None
+        answer = Answer(Choice.LATER) if later else await asking.ask(question)
+        if keeper is not None and answer.choice is not Choice.LATER:
+            keeper.answered(question, answer)
+    if answer.choice is Choice.LATER:
+        if keeper is None:
+            raise _unavailable(call, policy)
+        keeper.wait_for(call, question)
+    return answer
+
+
+async def _answer_to(
+    call: Call, policy: Policy, asking: Asking, show: Callable[[Question], None], keeper: CallKeeper | None
+) -> Answer:
     invocation, session = call.invocation, call.session
     async with asking.turn() as waited:
         # An "always" meanwhile applies to this call too, and so does a change of mode.
@@ -185,8 +236,8 @@ async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
         # A link that leads elsewhere after the answer, or other parameters, are another call than the one shown.
         shown = invocation.tool.params.dump(invocation.params), invocation.info
         question = replace(_question(invocation, decision, offer), preview=await foreseen(invocation, session))
-        answer = await asking.ask(question)
-        if answer.choice is not Choice.NO and shown != (
+        answer = await _ask(call, question, policy, asking, show, keeper)
+        if answer.choice not in (Choice.NO, Choice.LATER) and shown != (
             invocation.tool.params.dump(invocation.params),
             invocation.described_now(),
         ):
@@ -207,7 +258,14 @@ async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
     return answer
 
 
-async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: Asking) -> Approval:
+async def confirm_effects(
+    call: Call,
+    effects: Effects,
+    policy: Policy,
+    asking: Asking,
+    show: Callable[[Question], None],
+    keeper: CallKeeper | None = None,
+) -> Approval:
     """Decide whether the effects of a tried call may be kept: by rules and the mode, or else by the user."""
     invocation, session, record = call.invocation, call.session, call.record
     record.effects = effects.as_data()
@@ -215,7 +273,7 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
     if decision.verdict != Verdict.ASK:
         return _unasked(decision)
     offer = _offer(invocation, policy, session)
-    if asking.asker is None:
+    if not _can_be_asked(call, asking, keeper):
         why = phrase("{reason}, and approval isn't available here", reason=decision.reason)
         return Approval(False, why, _what_helps(invocation, offer, policy))
     with call.context.asking_person() if call.context is not None else nullcontext():
@@ -223,14 +281,17 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
             if waited and (decision := await _judged(call, effects, policy)).verdict != Verdict.ASK:
                 return _unasked(decision)
             left_out = f"… the changes of {effects.left_out:,} more files are not shown\n" if effects.left_out else ""
-            question = _question(invocation, decision, offer)
+            preview = effects.diff + left_out
+            question = replace(_question(invocation, decision, offer), effects=effects, preview=preview)
             try:
-                answer = await asking.ask(replace(question, effects=effects, preview=effects.diff + left_out))
-            except StoppedError as invalid:
-                return Approval(False, phrase("the answer was not valid"), invalid.suggestion or "")
+                answer = await _ask(call, question, policy, asking, show, keeper)
+            except StoppedError as stopped:
+                return Approval(False, stopped.display or phrase("the answer was not valid"), stopped.suggestion or "")
             if answer.choice is Choice.ALWAYS and offer is not None:
                 policy.remember(invocation, session)
     record.answer = answer.choice.value
+    if answer.choice is Choice.LATER:
+        return Approval(False, phrase("it waits for approval, because {reason}", reason=decision.reason))
     if answer.choice is not Choice.NO:
         return Approval(True, answer.choice.value)
     no = advice("the user denied it", "you denied it")
@@ -274,17 +335,18 @@ async def foreseen(invocation: Invocation, session: Session) -> str:
 
 
 def _understood(tool: str, said: object) -> Answer:
-    """An asker's reply as an answer; raises `StoppedError` for anything else."""
+    """An asker's reply as an answer; raises `StoppedError` for anything else, which is the program's fault."""
     try:
         if isinstance(said, Answer):
             return Answer(Choice(said.choice), said.reason)
         return Answer(Choice(said))  # pyright: ignore[reportArgumentType]
     except ValueError:
+        logger.error('`ask` returned %r about `%s`. It must return "once", "always" or "no".', said, tool)  # noqa: TRY400
         raise StoppedError(
             Stage.CONFIRM,
             ErrorKind.PERMISSION,
             phrase("`{tool}` was not run: {said} is not a valid answer.", tool=tool, said=repr(said)),
-            phrase("The program that embeds Ferrule must answer with Answer(Choice.ONCE), Choice.ALWAYS or Choice.NO."),
+            phrase("The program that embeds Ferrule must answer `once`, `always` or `no`; another call will not help."),
         ) from None
 
 
@@ -316,18 +378,21 @@ def _what_helps(invocation: Invocation, offer: Offer | None, policy: Policy) -> 
     """How the user can allow a call although approval isn't available."""
     if lacks_sandbox(invocation):
         return WHAT_CONFINES
-    if not isinstance(policy, Offers):
-        return phrase(
-            "The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=[{quoted}]).",
-            quoted=repr(invocation.tool.name),
-        )
     if offer is not None and offer.instead:
         return offer.instead
-    if offer is not None and offer.rule:
+    rules = (offer.exact or offer.rules or (offer.rule,)) if offer is not None and offer.rule else ()
+    if not getattr(policy, "has_settings", False):
+        if not rules:
+            return phrase("No rule can pre-approve this. The program can give its Runtime an `ask` function.")
+        return phrase(
+            "The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=[{quoted}]).",
+            quoted=", ".join(map(repr, rules)),
+        )
+    if rules:
         return advice(
             "The user can allow it: `--allow '{rule}'` on the command line, or that rule in their settings.",
             "Allow it with `--allow '{rule}'`, or with that rule in your settings.",
-            rule="' --allow '".join(rule.replace("'", "'\\''") for rule in offer.exact or offer.rules or (offer.rule,)),
+            rule="' --allow '".join(rule.replace("'", "'\\''") for rule in rules),
         )
     return advice(
         "No rule can pre-approve this. Try another approach, or ask the user to run it where they can answer.",

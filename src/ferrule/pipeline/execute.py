@@ -92,6 +92,8 @@ class _Run:
     """Made when the tool is asked to stop, and done when it has."""
     is_blocked = False
     """Whether it blocks its loop, and cannot be stopped at the moment."""
+    abandoned: set[_Run] | None = None
+    """Where it is noted once it was abandoned. It keeps its call and so its session, so it goes as soon as it ends."""
 
     def __init__(self, call: Call, inbox: LoopInbox) -> None:
         self.call, self.inbox = call, inbox
@@ -107,6 +109,8 @@ class _Run:
         """The tool has ended."""
         self.outcome = outcome
         self.end(_DONE)
+        if self.abandoned is not None:
+            self.abandoned.discard(self)
         if self.ended is not None and not self.ended.done():
             self.ended.set_result(None)
 
@@ -160,9 +164,9 @@ class _Run:
 class _ThreadRun(_Run):
     """A sync tool in a thread."""
 
-    def __init__(self, call: Call, inbox: LoopInbox, pool: WorkerPool, limits: Limits) -> None:
+    def __init__(self, call: Call, inbox: LoopInbox, pool: WorkerPool, limits: Limits, *, at_once: bool) -> None:
         super().__init__(call, inbox)
-        self._pool, self._limits = pool, limits
+        self._pool, self._limits, self._at_once = pool, limits, at_once
         self.job = Job(self._work, inbox, self.settle)
 
     def _work(self) -> Any:
@@ -175,7 +179,7 @@ class _ThreadRun(_Run):
         return settled(value)
 
     def start(self) -> None:
-        self._pool.submit(self.job)
+        self._pool.submit(self.job, at_once=self._at_once)
 
     def abandon(self) -> str:
         if self._pool.abandon(self.job):
@@ -317,7 +321,7 @@ class Executor:
         self.own_loop = own_loop
         self.remote = remote
         self._pool = WorkerPool(limits.threads, limits.stuck_threads)
-        self._left: list[_Run] = []
+        self._left: set[_Run] = set()
         self._running: dict[str, _Run] = {}
         self._inbox: LoopInbox | None = None
         self._turn_due = 0.0
@@ -330,8 +334,7 @@ class Executor:
     @property
     def abandoned(self) -> int:
         """How many abandoned calls have not ended yet."""
-        self._left = [run for run in self._left if not run.is_over()]
-        return len(self._left) + self._pool.stuck
+        return sum(not run.is_over() for run in self._left) + self._pool.stuck
 
     def cancel(self, call_id: str) -> bool:
         """Stop a running call, whose result says so. False if no such call is running."""
@@ -430,8 +433,9 @@ class Executor:
     async def _in_thread(self, call: Call) -> Any:
         loop, name = asyncio.get_running_loop(), call.invocation.tool.name
         inbox = self._inbox_of(loop)
-        run = _ThreadRun(call, inbox, self._pool, self._limits)
-        soon = name not in self._slow and not has_callbacks(loop, unknown=False)  # or else others would wait too
+        is_busy = has_callbacks(loop, unknown=False)
+        run = _ThreadRun(call, inbox, self._pool, self._limits, at_once=not is_busy)
+        soon = name not in self._slow and not is_busy  # or else others would wait too
         value = await self._wait(run, call.seconds, moment=min(_A_MOMENT, call.seconds) if soon else 0.0)
         if run.job.seconds >= _A_MOMENT:
             self._slow.add(name)
@@ -537,7 +541,9 @@ class Executor:
         end = run.leave()
         if end in _ENDINGS:
             run.call.record.abandoned = True
-            self._left = [one for one in (*self._left, run) if not one.is_over()]
+            if not run.is_over():
+                run.abandoned = self._left
+                self._left.add(run)
         if again is not None:
             raise again
         return end

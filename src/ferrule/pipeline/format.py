@@ -43,13 +43,14 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
     """The result of a call that ran."""
     tool = invocation.tool
     if tool.checks_output and type(value) not in tool.exact_outputs:
-        value = _fitted(tool, value)
+        value = fitted(tool, value)
     if type(value) in _PLAIN:  # nearly all values
         text, display = _own_words(tool, value) if tool.has_words else (None, None)
         if text is None:
             text = value if type(value) is str else _words_for(tool.name, value, [])
         return _bounded(invocation, text, display, value, {}, [], limits)
     if isinstance(value, ToolResult):  # another tool's result, passed on
+        value = cast("ToolResult", value)
         passed_on = _bounded(
             invocation, value.llm_content, value.display_content, value.data, dict(value.metadata),
             list(value.attachments), limits,
@@ -82,13 +83,14 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
     return _bounded(invocation, text, display, value, metadata, attachments, limits)
 
 
-def _fitted(tool: Tool[Any], value: Any) -> Any:
+def fitted(tool: Tool[Any], value: Any) -> Any:
     """The value, or the data of an `Output` or `ToolResult`, checked against the type that the tool declares."""
     said = value
     if isinstance(value, ToolResult):
-        if not value.success:
-            return value
-        said = value.data
+        passed_on = cast("ToolResult", value)
+        if not passed_on.success:
+            return passed_on
+        said = passed_on.data
     elif isinstance(value, Output):
         whole = cast("Output[Any]", value)
         said = whole.data if whole.data is not None else whole.llm_content
@@ -211,7 +213,9 @@ def unformattable(
 ) -> StoppedError:
     """The early exit of a call that ran, and whose result cannot be formatted."""
     message = phrase("`{tool}` ran, but {why}. {error}", tool=tool, why=why, error=clean_exception(error))
-    return StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, WORK_IS_DONE)
+    stopped = StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, WORK_IS_DONE)
+    stopped.crash = error
+    return stopped
 
 
 def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:

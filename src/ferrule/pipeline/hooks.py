@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ferrule.core.call import RawCall
 from ferrule.core.context import refuse_single
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ferrule.pipeline.stages import Call
 
 logger = logging.getLogger("ferrule.calls")
-_NO_REASON = phrase("it gave no reason")
+NO_REASON = phrase("it gave no reason")
 
 _MOST_CONTEXT = 10_000
 
@@ -94,13 +94,13 @@ class Hooks:
             if not hook.is_for(invocation.tool.name):
                 continue
             ask = partial(cast("_Ask", hook.before), invocation, call.session)
-            said = await _ask(hook, ask, partial(_broken, invocation, hook))
+            said = await ask_hook(hook, ask, partial(_broken, invocation, hook))
             if said.deny is not None:
                 message = phrase(
                     "`{name}` was not run: the hook `{hook}` refused it: {why}.",
                     name=invocation.tool.name,
                     hook=hook.name,
-                    why=said.deny.strip().rstrip(".") or _NO_REASON,
+                    why=said.deny.strip().rstrip(".") or NO_REASON,
                 )
                 what_helps = advice(
                     "Do not try the same call again; try another approach, or ask the user.", "Your hook decides this."
@@ -125,11 +125,11 @@ class Hooks:
             if not hook.is_for(invocation.tool.name):
                 continue
             ask = partial(cast("_Ask", hook.after), invocation, result, call.session)
-            said = await _ask(
+            said = await ask_hook(
                 hook, ask, lambda what, one=hook: _held_back(invocation, one, phrase("it {did}", did=what))
             )
             if said.deny is not None:
-                raise _held_back(invocation, hook, said.deny or _NO_REASON)
+                raise _held_back(invocation, hook, said.deny or NO_REASON)
             added += _bounded(said.context)
         if not added:
             return result
@@ -140,13 +140,26 @@ class Hooks:
 _Ask = Callable[..., Awaitable[HookReply | None] | HookReply | None]
 
 
-async def _ask(hook: Hook, ask: _Ask, broken: Callable[[str], StoppedError]) -> HookReply:
-    """A hook's reply. If the hook fails, raises what `broken` makes of the reason."""
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def timeout(self) -> float: ...
+
+
+async def ask_hook(
+    hook: _Named, ask: Callable[[], Any], broken: Callable[[str], StoppedError], other: Any = HookReply
+) -> Any:
+    """A hook's reply: a `HookReply`, or an object of the `other` type. If the hook fails, raises what `broken` makes of
+    the reason.
+    """
     limit = asyncio.timeout(hook.timeout)
     try:
         async with limit:
-            said = ask()
-            said = await said if isinstance(said, Awaitable) else said
+            said: Any = ask()
+            if isinstance(said, Awaitable):
+                said = await cast("Awaitable[Any]", said)
     except BaseException as error:
         if ends_from_outside(error):
             raise
@@ -157,7 +170,7 @@ async def _ask(hook: Hook, ask: _Ask, broken: Callable[[str], StoppedError]) -> 
         raise broken(phrase("failed ({error})", error=what)) from None
     if said is None:
         return HookReply()
-    if not isinstance(said, HookReply):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook may be untyped
+    if not isinstance(said, (HookReply, other)):
         kind = type(said).__name__
         raise broken(phrase("answered with {kind}, where `HookReply` or nothing was expected", kind=kind))
     return said

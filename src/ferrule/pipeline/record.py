@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
+from weakref import WeakSet
 
 from ferrule.core.events import CallEvent, PartialOutput, Progress
 
@@ -152,20 +153,33 @@ async def _failure_of(waiting: Awaitable[Any]) -> BaseException | None:
 _BACKLOG = 1000
 
 
-class Listeners:
-    """The listeners of a runtime. One that fails is logged, and harms neither the call nor the others."""
+_SUBSCRIBING = threading.RLock()
 
-    def __init__(self) -> None:
+
+class Listeners:
+    """The listeners of a runtime, after those of the runtime `above` it, which it was made from. One that fails is
+    logged, and harms neither the call nor the others.
+    """
+
+    def __init__(self, above: Listeners | None = None) -> None:
         self.all: tuple[Callable[[CallEvent], None], ...] = ()
+        self.below: WeakSet[Listeners] | None = None
+        if above is not None:
+            with _SUBSCRIBING:
+                self.all = above.all
+                above.below = WeakSet() if above.below is None else above.below
+                above.below.add(self)
 
     def subscribe(self, listener: Callable[[CallEvent], None]) -> Callable[[], None]:
         entry = partial(listener)  # of its own, also for a listener that subscribes twice
-        self.all = (*self.all, entry)
+        self.change(lambda listeners: (*listeners, entry))
+        return lambda: self.change(lambda listeners: tuple(one for one in listeners if one is not entry))
 
-        def unsubscribe() -> None:
-            self.all = tuple(one for one in self.all if one is not entry)
-
-        return unsubscribe
+    def change(self, changed: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:
+        with _SUBSCRIBING:
+            self.all = changed(self.all)
+            for one in self.below or ():
+                one.change(changed)
 
     def emit(self, event: CallEvent) -> None:
         for listener in self.all:
@@ -258,14 +272,17 @@ class EventQueue(Generic[E]):
                 return
 
 
-async def stream(listeners: Listeners, ids: set[str], start: Callable[[], Awaitable[Any]]) -> AsyncIterator[CallEvent]:
-    """Yield the events of the calls that `start` runs, until all are done. Closing the stream stops them."""
-    queue = EventQueue[CallEvent](ids)
-    unsubscribe = listeners.subscribe(queue.put)
+async def stream(
+    ids: set[str], start: Callable[[Callable[[CallEvent], None]], Awaitable[Any]]
+) -> AsyncIterator[CallEvent]:
+    """Yield the events of the calls that `start` runs with a listener of their own, until all are done. Closing the
+    stream stops them.
+    """
+    queue: EventQueue[CallEvent] = EventQueue(ids)
 
     async def work() -> None:
         try:
-            await start()
+            await start(queue.put)
         finally:
             queue.close()
 
@@ -275,7 +292,6 @@ async def stream(listeners: Listeners, ids: set[str], start: Callable[[], Awaita
             yield event
         await task
     finally:
-        unsubscribe()
         if not task.done():
             task.cancel()
             await asyncio.wait({task})

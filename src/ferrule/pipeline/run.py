@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from copy import copy
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, overload
 
 from ferrule.core.call import DEFAULT_LIMITS, Limits, RawCall
-from ferrule.core.context import Session, ToolContext, innermost, try_first
+from ferrule.core.context import Session, ToolContext, innermost, keep_by, keeper_of, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, out_of_resources
 from ferrule.core.events import Done, Pending
 from ferrule.core.languages import in_language, require_language
@@ -26,9 +26,9 @@ from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
 from ferrule.core.turns import Turns
 from ferrule.pipeline.additions import Additions
-from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise, undescribed
-from ferrule.pipeline.cleaning import clean_exception, ends_from_outside, stopped_by
-from ferrule.pipeline.confirm import Asker, Asking, Choice, confirm, confirm_effects
+from ferrule.pipeline.authorise import DefaultPolicy, Policy, UsableTools, authorise, decide, undescribed
+from ferrule.pipeline.cleaning import ShowCrashes, clean_exception, ends_from_outside, shown_crash, stopped_by
+from ferrule.pipeline.confirm import Asker, Asking, CallKeeper, Choice, confirm, confirm_effects
 from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import (
     WORK_IS_DONE,
@@ -45,19 +45,39 @@ from ferrule.pipeline.validate import lookup, validate
 from ferrule.registry.registry import Registry, ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
     from pathlib import Path
+    from typing import Never, Unpack
 
     from ferrule.core.call import Approval, Effects
     from ferrule.core.context import CallPort
     from ferrule.core.events import CallEvent
+    from ferrule.core.function_tool import FunctionTool
     from ferrule.core.plugin import Plugin
-    from ferrule.core.result import ToolResult
+    from ferrule.core.result import Output, ToolResult
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.execute import RemoteRunner
     from ferrule.pipeline.stages import Decision
 
+    T = TypeVar("T")
+    Gives = FunctionTool[..., T]
+    Later = Coroutine[Any, Any, T]
+    Running = Later[ToolResult[T]]
+    Streamed = AsyncIterator[T] | Iterator[T]
+    Wrapped = Output[T] | ToolResult[T] | Later[Output[T]] | Later[ToolResult[T]]
+    Args = str | bytes | Mapping[str, Any] | None
+    AnyCall = RawCall | Tool[Any] | str | Mapping[str, Any]
+
+    class Options(TypedDict, total=False):
+        session: Session | None
+        timeout: float | None
+        parent: ToolContext | None
+        deps: Any
+
+
+_WAS_GIVEN = phrase("its result was given to the paused turn")
 logger = logging.getLogger("ferrule.calls")
+crashes = logging.getLogger("ferrule.crashes")
 
 # Looking up a member of an enum takes longer than the lines that use these.
 _ALLOW, _AUTHORISE, _EXECUTE, _FORMAT = Verdict.ALLOW, Stage.AUTHORISE, Stage.EXECUTE, Stage.FORMAT
@@ -74,8 +94,9 @@ class Runtime:
     running. A runtime without plugins, servers, shells and the like doesn't need it. With
     `own_loop`, async tools run on an event loop in another thread, so that one that blocks its loop can be abandoned at
     its time limit. `remote` runs the tools of its pools on other machines. With `repair=False`, arguments that do
-    not fit are refused also where only one thing can be meant, such as `5` for `"5"`. `language` is the user's, in
-    which results have their `display_content`: `"en"` or `"zh"`.
+    not fit are refused also where only one thing can be meant, such as `5` for `"5"`. `show_crashes` is what results
+    say of an exception other than `ToolError`: its cleaned `"message"`, its `"type"` alone, or `"nothing"`. `language`
+    is the user's, in which results have their `display_content`: `"en"` or `"zh"`.
     """
 
     def __init__(
@@ -96,6 +117,7 @@ class Runtime:
         own_loop: bool = False,
         remote: RemoteRunner | None = None,
         language: str | None = None,
+        show_crashes: ShowCrashes = "message",
     ) -> None:
         self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
         if policy is not None and not hasattr(policy, "decide"):
@@ -108,15 +130,18 @@ class Runtime:
         if (check_tools := getattr(self.policy, "check_tools", None)) is not None:
             check_tools(self.tools)
         self._restrictions: Any = getattr(self.policy, "restrictions", None)
+        if show_crashes not in ("message", "type", "nothing"):
+            raise ValueError(f'`show_crashes` is "message", "type" or "nothing", not {show_crashes!r}.')
         self.limits = limits
         self.repair = repair
+        self._show_crashes: ShowCrashes = show_crashes
         self.session = session if session is not None else _session_for(self.tools)
         self._restrict(self.session)
         if language is not None:
             self.session.language = require_language(language)
         self.cache = cache if cache is not None else ResultCache()
         self._recording = Recording(recorders)
-        self._tracer = tracer
+        self.tracer = tracer
         self._asking = Asking(ask)
         self._executor = Executor(limits, own_loop=own_loop, remote=remote)
         self._listeners = Listeners()
@@ -126,6 +151,8 @@ class Runtime:
         self._approve: Callable[[Call, Effects], Coroutine[Any, Any, Approval]] | None = None
         self.hooks = Hooks(hooks)
         self._additions = Additions(plugins, mcp_servers, own_loop=own_loop)
+        self._deps: Any = None  # of a view for one run of an agent, or one batch
+        self.keeper: CallKeeper | None = None  # of a view for the calls of one answer in a turn that can pause
 
     async def __aenter__(self) -> Runtime:
         """Start the plugins and the MCP servers, and add their tools."""
@@ -140,20 +167,29 @@ class Runtime:
             await self._additions.close()
 
     def with_tools(
-        self, tools: ToolSource, *, ask: Asker | None = None, listener: Callable[[CallEvent], None] | None = None
+        self,
+        tools: ToolSource,
+        *,
+        ask: Asker | None = None,
+        listener: Callable[[CallEvent], None] | None = None,
+        deps: Any = None,
+        keeper: CallKeeper | None = None,
     ) -> Runtime:
         """The same runtime for a caller that has only these tools, such as an agent with a filter.
 
-        The tools themselves may still call all others. `ask` and `listener` apply to this caller's calls and to those
-        that their tools make; their questions do not wait for other callers' questions.
+        The tools themselves may still call all others. `ask`, `listener` and `deps` apply to this caller's calls and to
+        those that their tools make; their questions do not wait for other callers' questions. `keeper` is for this
+        caller's own calls alone: those of tools cannot wait.
         """
         view: Runtime = copy(self)
+        view.keeper = keeper
+        view._deps = deps if deps is not None else self._deps
         if ask is not None or listener is not None:
             whole: Runtime = copy(self._whole)
             asking = Asking(ask) if ask is not None else self._asking
             listeners = self._listeners
             if listener is not None:
-                listeners = Listeners()
+                listeners = Listeners(listeners)
                 listeners.subscribe(listener)
             view._asking, view._listeners, view._whole = asking, listeners, whole
             whole._asking, whole._listeners, whole._whole = asking, listeners, whole  # at any depth of nested calls
@@ -171,7 +207,8 @@ class Runtime:
         asks there whether the effects of a tried call may be kept.
         """
         view: Runtime = copy(self)
-        view.policy, view._port, view._approve, view._listeners = policy, calls, approve, Listeners()
+        view.policy, view._port, view._approve = policy, calls, approve
+        view._listeners = Listeners(self._listeners)
         if listener is not None:
             view._listeners.subscribe(listener)
         return view
@@ -186,32 +223,65 @@ class Runtime:
             self.tools,
             policy=DefaultPolicy(served=True) if isinstance(self.policy, DefaultPolicy) else self.policy,
             ask=ask,
-            tracer=self._tracer,
+            tracer=self.tracer,
             limits=limits or self.limits,
             session=session,
             repair=self.repair,
             own_loop=self._executor.own_loop,
             remote=self._executor.remote,
+            show_crashes=self._show_crashes,
         )
-        own._recording, own.hooks = self._recording, self.hooks
+        own._recording, own.hooks, own._listeners = self._recording, self.hooks, Listeners(self._listeners)
         return own
+
+    @property
+    def whole(self) -> Runtime:
+        """The runtime as the tools that run in this view call it: with all tools."""
+        return self._whole
+
+    @property
+    def asker(self) -> Asker | None:
+        """What asks the user; None if calls that would ask are refused."""
+        return self._asking.asker
+
+    def usable_tools(self, session: Session | None = None) -> ToolSource:
+        """The tools that a model is worth showing: none that is not for the session's caller, or that the policy denies
+        whatever the arguments.
+        """
+        return UsableTools(self.tools, self.policy, session or self.session)
 
     # One call
 
+    @overload
+    def run(self, call: Gives[Never], arguments: Args = None, **more: Unpack[Options]) -> Running[Any]: ...
+    @overload
+    def run(self, call: Gives[Streamed[str]], arguments: Args = None, **more: Unpack[Options]) -> Running[str]: ...
+    @overload
+    def run(self, call: Gives[Streamed[Any]], arguments: Args = None, **more: Unpack[Options]) -> Running[Any]: ...
+    @overload
+    def run(self, call: Gives[Wrapped[T]], arguments: Args = None, **more: Unpack[Options]) -> Running[T]: ...
+    @overload
+    def run(self, call: Gives[Later[T]], arguments: Args = None, **more: Unpack[Options]) -> Running[T]: ...
+    @overload
+    def run(self, call: Gives[T], arguments: Args = None, **more: Unpack[Options]) -> Running[T]: ...
+    @overload
+    def run(self, call: AnyCall, arguments: Args = None, **more: Unpack[Options]) -> Running[Any]: ...
     def run(
         self,
-        call: RawCall | Tool[Any] | str | Mapping[str, Any],
-        arguments: str | bytes | Mapping[str, Any] | None = None,
+        call: AnyCall,
+        arguments: Args = None,
         *,
         session: Session | None = None,
         timeout: float | None = None,
         parent: ToolContext | None = None,
+        deps: Any = None,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run one call and return its result; nothing that a tool or a model does makes this raise.
 
         `call` may be a tool instead of its name, or a call in a provider's form: `{"type": "tool_use", …}`. With a
-        `parent`, the call runs in the parent's session unless another is given. Cancelling the task that awaits it
-        stops the tool, records the call, and raises `CancelledError`.
+        `parent`, the call runs in the parent's session unless another is given. `deps` is what its tool, and those that
+        it calls, get as `ToolContext.deps`. Cancelling the task that awaits it stops the tool, records the call, and
+        raises `CancelledError`.
         """
         if isinstance(call, Tool):
             call = RawCall(call.name, arguments)
@@ -225,7 +295,8 @@ class Runtime:
             call = read_call(call)
         if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"A time limit is more than 0 seconds, not {timeout!r}.")
-        return self._run(Call(call, session or (parent or self).session, parent, timeout), self._validated)
+        deps = deps if deps is not None else self._deps
+        return self._run(Call(call, session or (parent or self).session, parent, timeout, deps), self._validated)
 
     async def _run(self, call: Call, first_stages: Callable[[Call], Invocation]) -> ToolResult:
         """Take a call through all stages. The one place where an early exit becomes a result."""
@@ -246,9 +317,12 @@ class Runtime:
             else:
                 result = await self._carry_out(call)
         except StoppedError as stopped:
-            result = _stop(call, stopped)
+            if (crash := stopped.crash) is not None:
+                trace = None if out_of_resources(crash) else crash  # no code is at fault then
+                crashes.error("Tool %s crashed (call %s)", call.record.tool, raw.id, exc_info=trace)
+            result = self._stop(call, stopped)
         except DefinitionError as error:
-            result = _stop(call, undescribed(raw.name, error))
+            result = self._stop(call, undescribed(raw.name, error))
         except BaseException as error:
             if ends_from_outside(error):
                 if isinstance(error, asyncio.CancelledError):
@@ -256,7 +330,7 @@ class Runtime:
                 raise
             trace = not out_of_resources(error)  # no code is at fault then, and the result says what is missing
             logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
-            result = _stop(call, _broken(call, error))
+            result = self._stop(call, _broken(call, error))
         if session.language != "en":  # here, so that sessions in other languages share cached results
             result.display_content = in_language(result.display_content, session.language)
         if call.blocked:
@@ -277,20 +351,39 @@ class Runtime:
                 self._listeners.emit(Done(raw.id, raw.name, result))
         return result
 
+    @overload
+    def run_sync(self, call: Gives[Never], arguments: Args = None, **more: Unpack[Options]) -> ToolResult[Any]: ...
+    @overload
+    def run_sync(
+        self, call: Gives[Streamed[str]], arguments: Args = None, **more: Unpack[Options]
+    ) -> ToolResult[str]: ...
+    @overload
+    def run_sync(
+        self, call: Gives[Streamed[Any]], arguments: Args = None, **more: Unpack[Options]
+    ) -> ToolResult[Any]: ...
+    @overload
+    def run_sync(self, call: Gives[Wrapped[T]], arguments: Args = None, **more: Unpack[Options]) -> ToolResult[T]: ...
+    @overload
+    def run_sync(self, call: Gives[Later[T]], arguments: Args = None, **more: Unpack[Options]) -> ToolResult[T]: ...
+    @overload
+    def run_sync(self, call: Gives[T], arguments: Args = None, **more: Unpack[Options]) -> ToolResult[T]: ...
+    @overload
+    def run_sync(self, call: AnyCall, arguments: Args = None, **more: Unpack[Options]) -> ToolResult[Any]: ...
     def run_sync(
         self,
-        call: RawCall | Tool[Any] | str | Mapping[str, Any],
-        arguments: str | bytes | Mapping[str, Any] | None = None,
+        call: AnyCall,
+        arguments: Args = None,
         *,
         session: Session | None = None,
         timeout: float | None = None,
         parent: ToolContext | None = None,
+        deps: Any = None,
     ) -> ToolResult:
         """`run` for code without `await`: a script, a thread, a notebook. Ctrl-C stops the tool and is raised."""
         from ferrule.pipeline.tool_loops import run_and_wait
 
         def start() -> Coroutine[Any, Any, ToolResult]:
-            return self.run(call, arguments, session=session, timeout=timeout, parent=parent)
+            return self.run(call, arguments, session=session, timeout=timeout, parent=parent, deps=deps)
 
         return run_and_wait(start, "run_sync" if parent is None else "call_sync", parent)
 
@@ -300,6 +393,21 @@ class Runtime:
         `tool` is the tool that it names, if the caller has just looked it up.
         """
         return validate(lookup(self.tools, call) if tool is None else tool, call, self.limits, repairs=self.repair)
+
+    async def decide(self, call: RawCall, *, session: Session | None = None) -> Decision:
+        """What the policy says about a call that is not run; raises `StoppedError` for one that would end before or
+        with that. Hooks are not asked.
+        """
+        session = session or self.session
+        self._restrict(session)
+        invocation = self.build(call)
+        invocation.session = session
+        if invocation.tool.has_ready:
+            await invocation.ready(session)
+        decision, stopped = decide(self.policy, invocation, session)
+        if stopped is not None:
+            raise stopped
+        return decision
 
     def execute(
         self,
@@ -318,7 +426,7 @@ class Runtime:
         if call is None:
             arguments = tool.params.dump(invocation.params)
             call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
-        ready = Call(call, session or (parent or self).session, parent, timeout)
+        ready = Call(call, session or (parent or self).session, parent, timeout, self._deps)
         ready.invocation, record = invocation, ready.record
         if decision is not None:
             ready.decided = invocation, decision
@@ -366,9 +474,24 @@ class Runtime:
         if session.restrictions is None:
             session.restrictions = self._restrictions
 
+    def _stop(self, call: Call, stopped: StoppedError) -> ToolResult:
+        """The result of a call that ended early, also noted in its record."""
+        raw, record = call.raw, call.record
+        if stopped.crash is not None:
+            stopped.message = shown_crash(stopped, self._show_crashes)
+        if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
+            record.tool = str(record.tool)
+        name = raw.name if isinstance(raw.name, str) else record.tool  # pyright: ignore[reportUnnecessaryIsInstance]
+        result = format_stopped(raw.id, name, stopped, call.session.language)
+        record.stage, record.outcome = stopped.stage, stopped.kind
+        record.error = result.error.message if result.error is not None else None
+        if stopped.details and stopped.details.get("abandoned"):
+            record.abandoned = True
+        return result
+
     async def _end_cancelled(self, call: Call, duration: float) -> None:
         """Record and announce a call whose caller was cancelled. A slow recorder gets `Limits.grace` seconds."""
-        raw, record, result = call.raw, call.record, _stop(call, _cancelled(call))
+        raw, record, result = call.raw, call.record, self._stop(call, _cancelled(call))
         record.duration = _own_time(record, duration)
         try:
             if waiting := self._recording.record(record):
@@ -389,14 +512,23 @@ class Runtime:
 
     async def _carry_out(self, call: Call) -> ToolResult:
         """Stages three to six."""
+        if self.keeper is not None:
+            call.stage = _EXECUTE
+            is_there, value = self.keeper.given(call)
+            if is_there:
+                call.record.verdict, call.record.reason = _ALLOW, _WAS_GIVEN
+                call.stage = _FORMAT
+                return format_value(call.invocation, value, self.limits)
+            call.stage = _AUTHORISE
         if call.invocation.tool.has_ready:
             await call.invocation.ready(call.session)
         if authorise(call, self.policy) is not _ALLOW:
             call.stage = Stage.CONFIRM
-            await confirm(call, self.policy, self._asking)
+            await confirm(call, self.policy, self._asking, self._listeners.emit, self.keeper)
         invocation, session, record = call.invocation, call.session, call.record
         tool = invocation.tool
-        if tool.cache:
+        cached = tool.cache and not (tool.wants_context and call.deps is not None)  # what it found may be theirs alone
+        if cached:
             key = self.cache.key(invocation, session)
             kept = self.cache.get(key, invocation)
             if kept is not None:
@@ -410,16 +542,22 @@ class Runtime:
             context = self._context_for(call, emitter)
         call.context = context
         call.seconds, call.stage = call.timeout or tool.timeout or self.limits.timeout, _EXECUTE
+        if self.keeper is not None and not tool.deferred:
+            await self.keeper.begin(call)
+        elif (kept := keeper_of(call.parent)) is not None and not tool.repeatable:
+            keeper, outer = kept
+            await keeper.begin_inside(outer, tool.name)
         if self._recording.watchers and self._recording.is_watched:
             self._recording.tell("started", invocation, session)
         try:
-            if self._tracer is None and not tool.takes_turns:
+            if tool.deferred:
+                raise self._deferred(call)
+            if self.tracer is None and not tool.takes_turns:
                 value = await executor.execute(call)
             else:
                 value = await self._execute_apart(call)
             call.stage = _FORMAT
         except ToolFailed as failed:
-            logger.info("Tool %s raised (call %s)", tool.name, invocation.call_id, exc_info=failed.cause)
             raise stopped_by(tool.name, failed.cause, session.workspace, session.folders[1:]) from None
         finally:
             if context is not None:
@@ -439,9 +577,22 @@ class Runtime:
             refused = tried and record.verdict != Verdict.ALLOW and record.answer in (None, Choice.NO)
             record.outcome, record.error = result.error.kind, result.error.message
             record.stage = Stage.CONFIRM if refused else Stage.EXECUTE
-        if tool.cache:
+        if cached:
             self.cache.put(key, result, tool.cache)  # pyright: ignore[reportPossiblyUnboundVariable]
         return result
+
+    def _deferred(self, call: Call) -> StoppedError:
+        """The early exit of a call that is run elsewhere: the turn waits for its result, if it can."""
+        name, keeper = call.invocation.tool.name, self.keeper
+        if keeper is None:
+            said = phrase(
+                "`{name}` was not run: its result comes from elsewhere, and nothing can wait for it here.", name=name
+            )
+            what_helps = phrase("An agent that has a TurnStore can wait for it.")
+            return StoppedError(_EXECUTE, ErrorKind.DEFERRED, said, what_helps)
+        keeper.wait_for(call, None)
+        said = phrase("`{name}` has no result yet: it comes from elsewhere.", name=name)
+        return StoppedError(_EXECUTE, ErrorKind.DEFERRED, said)
 
     def _context_for(self, call: Call, emitter: Emitter | None) -> ToolContext:
         """The tool's context, through which it reports and calls other tools."""
@@ -457,15 +608,17 @@ class Runtime:
         port = self._port or self._whole
         context = ToolContext(
             call.session, call.invocation.call_id, tool.name, emitter, port, (*lineage, tool.name), parent,
-            asyncio.get_running_loop(),
+            asyncio.get_running_loop(), call.deps,
         )  # fmt: skip
         context.opened_hosts = call.decision.opens
+        keep_by(context, (self.keeper, call.raw.id) if self.keeper is not None else keeper_of(parent))
         if call.decision.tentative or call.decision.tried:
 
             def approve(effects: Effects) -> Coroutine[Any, Any, Approval]:
                 if self._approve is not None:
                     return self._approve(call, effects)
-                return confirm_effects(call, effects, self.policy, self._asking)
+                emit = self._listeners.emit
+                return confirm_effects(call, effects, self.policy, self._asking, emit, self.keeper)
 
             try_first(context, approve)
         return context
@@ -491,7 +644,7 @@ class Runtime:
                     await around.enter_async_context(self._alone.of(turn))
                 finally:
                     record.queued += perf_counter() - queued if waits else 0.0
-            tracer = self._tracer
+            tracer = self.tracer
             span = around.enter_context(tracer.span(call.invocation, call.session)) if tracer is not None else None
             try:
                 value = await self._executor.execute(call)
@@ -514,6 +667,7 @@ class Runtime:
         parent: ToolContext | None = None,
         given: Mapping[str, Any] | None = None,
         concurrency: int | None = None,
+        deps: Any = None,
     ) -> list[ToolResult]:
         """Run many calls, in parallel where they are independent, and return their results in the order given.
 
@@ -522,7 +676,8 @@ class Runtime:
         """
         from ferrule.pipeline.batch import run_batch
 
-        return await run_batch(self, calls, session or (parent or self).session, parent, given or {}, concurrency)
+        runtime = self if deps is None else self.with_tools(self.tools, deps=deps)
+        return await run_batch(runtime, calls, session or (parent or self).session, parent, given or {}, concurrency)
 
     def batch_sync(
         self,
@@ -531,12 +686,13 @@ class Runtime:
         session: Session | None = None,
         given: Mapping[str, Any] | None = None,
         concurrency: int | None = None,
+        deps: Any = None,
     ) -> list[ToolResult]:
         """`batch` for code without `await`."""
         from ferrule.pipeline.tool_loops import run_and_wait
 
         return run_and_wait(
-            lambda: self.batch(calls, session=session, given=given, concurrency=concurrency), "batch_sync"
+            lambda: self.batch(calls, session=session, given=given, concurrency=concurrency, deps=deps), "batch_sync"
         )
 
     def stream(
@@ -544,16 +700,24 @@ class Runtime:
         calls: RawCall | Mapping[str, Any] | Sequence[RawCall | Mapping[str, Any]],
         *,
         session: Session | None = None,
+        deps: Any = None,
     ) -> AsyncIterator[CallEvent]:
         """Run calls and yield their events as they happen; each call ends with `Done`. Leaving early stops them."""
         from ferrule.pipeline.batch import as_calls
         from ferrule.pipeline.record import stream
 
         listed = as_calls("stream", [calls] if isinstance(calls, (RawCall, Mapping)) else calls)
-        return stream(self._listeners, {call.id for call in listed}, lambda: self.batch(listed, session=session))
+
+        def start(listener: Callable[[CallEvent], None]) -> Awaitable[Any]:
+            # Heard by this stream alone: ids are the model's, and calls of others may have the same.
+            return self.with_tools(self.tools, listener=listener).batch(listed, session=session, deps=deps)
+
+        return stream({call.id for call in listed}, start)
 
     def subscribe(self, listener: Callable[[CallEvent], None]) -> Callable[[], None]:
-        """Call `listener` with the events of every call. Returns a function that ends the subscription."""
+        """Call `listener` with the events of every call, also of those made through `for_session`, `with_tools` and the
+        like. Returns a function that ends the subscription.
+        """
         return self._listeners.subscribe(listener)
 
     # While they run
@@ -576,20 +740,6 @@ class Runtime:
 def _own_time(record: CallRecord, whole: float) -> float:
     """A call's time without its waits for the user and for its turn."""
     return max(0.0, whole - record.waited - record.queued)
-
-
-def _stop(call: Call, stopped: StoppedError) -> ToolResult:
-    """The result of a call that ended early, also noted in its record."""
-    raw, record = call.raw, call.record
-    if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
-        record.tool = str(record.tool)
-    name = raw.name if isinstance(raw.name, str) else record.tool  # pyright: ignore[reportUnnecessaryIsInstance]
-    result = format_stopped(raw.id, name, stopped, call.session.language)
-    record.stage, record.outcome = stopped.stage, stopped.kind
-    record.error = result.error.message if result.error is not None else None
-    if stopped.details and stopped.details.get("abandoned"):
-        record.abandoned = True
-    return result
 
 
 def _session_for(tools: ToolSource) -> Session:
@@ -628,4 +778,6 @@ def _broken(call: Call, error: BaseException) -> StoppedError:
     else:
         said = phrase("`{name}` was stopped: the program around it failed. {error}", name=name, error=why)
         suggestion = phrase("This is not about the arguments; the same call may work later.")
-    return StoppedError(call.stage, ErrorKind.UNKNOWN, said, suggestion)
+    stopped = StoppedError(call.stage, ErrorKind.UNKNOWN, said, suggestion)
+    stopped.crash = error
+    return stopped

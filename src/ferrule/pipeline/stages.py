@@ -41,6 +41,8 @@ class Decision:
     """With `ask`: what the user should know besides the reason; a whole sentence."""
     opens: tuple[str, ...] = ()
     """With `ask`: the hosts that approval lets the call reach, as the question says; `*` is every public one."""
+    deferred: bool = False
+    """With `ask`: the approval is given elsewhere and later, so that an agent's turn pauses for it."""
 
 
 @dataclass(slots=True)
@@ -92,8 +94,8 @@ class Call:
     """
 
     __slots__ = (
-        "blocked", "context", "decided", "decision", "invocation", "parent", "raw", "record", "seconds", "session",
-        "stage", "timeout",
+        "_deps", "blocked", "context", "decided", "decision", "invocation", "parent", "raw", "record", "seconds",
+        "session", "stage", "timeout",
     )  # fmt: skip
 
     invocation: Invocation
@@ -110,12 +112,18 @@ class Call:
     """How many seconds the tool blocked its event loop, if that is worth noting."""
 
     def __init__(
-        self, raw: RawCall, session: Session, parent: ToolContext | None = None, timeout: float | None = None
+        self,
+        raw: RawCall,
+        session: Session,
+        parent: ToolContext | None = None,
+        timeout: float | None = None,
+        deps: Any = None,
     ) -> None:
         self.raw = raw
         self.session = session
         self.parent = parent
         self.timeout = timeout
+        self._deps = deps
         self.stage = _LOOKUP
         self.blocked = 0.0
         self.decided = None
@@ -123,3 +131,11 @@ class Call:
             raw.id, parent.call_id if parent is not None else None, session.id, session.caller,
             raw.name, "", "", raw.arguments, 0.0,
         )  # fmt: skip
+
+    @property
+    def deps(self) -> Any:
+        """What its tool gets as `ToolContext.deps`: its own, or those of the call that made it, or of the session."""
+        if self._deps is not None:
+            return self._deps
+        above = self.parent.deps if self.parent is not None else None
+        return above if above is not None else self.session.deps

@@ -138,8 +138,9 @@ class Job:
 class WorkerPool:
     """Daemon threads that take jobs from one queue. An abandoned job keeps its thread, and a new thread replaces it.
 
-    Waking a thread costs more than most tools do, so threads are woken one at a time: a thread that takes a job wakes
-    the next one if more jobs wait. While jobs are quick, the first thread finishes all of them before the second gets
+    Waking a thread costs more than most tools do, and it competes with the event loop for the interpreter's lock. So a
+    busy loop wakes one at its next turn, for all jobs of this one, and a thread that takes a job wakes the next one if
+    more jobs wait. While jobs are quick, the first thread finishes all of them before the second gets
     the interpreter's lock, and wakes the event loop once for all outcomes. If a job blocks, the second thread takes the
     jobs behind it, and wakes the loop for the outcomes before it.
     """
@@ -157,21 +158,33 @@ class WorkerPool:
         self._bell: SimpleQueue[None] = SimpleQueue()  # an entry for each thread that is woken
         self._idle = 0  # threads that wait for the bell
         self._coming = False  # whether a thread was woken or started, and has not looked at the queue yet
+        self._ringing: set[LoopInbox] = set()  # inboxes whose loops wake a thread at their next turn
         self._unwoken: list[LoopInbox] = []  # inboxes with outcomes that their loops have not been woken for
         self.threads = 0
         self.stuck = 0
         """Abandoned jobs that have not returned yet."""
 
-    def submit(self, job: Job) -> None:
-        """Run a job as soon as a thread is free."""
+    def submit(self, job: Job, *, at_once: bool = True) -> None:
+        """Run a job as soon as a thread is free. Without `at_once`, a thread is woken at the loop's next turn, once for
+        all jobs of this one.
+        """
         if self.stuck >= self._stuck_limit:
             raise TooManyStuck(phrase("{count} abandoned calls of sync tools still hang", count=self.stuck))
         with self.lock:
             self._jobs.append(job)
-            self.start_worker()
+            if at_once or not self.threads:
+                self.start_worker()
+            elif job.inbox not in self._ringing:
+                self._ringing.add(job.inbox)
+                job.inbox.loop.call_soon(self._ring, job.inbox)
             if not self.threads:
                 self._jobs.pop()
                 raise RuntimeError("The system cannot start another thread.")
+
+    def _ring(self, inbox: LoopInbox) -> None:
+        with self.lock:
+            self._ringing.discard(inbox)
+            self.start_worker()
 
     def abandon(self, job: Job) -> bool:
         """Interrupt a job, and never wait for it. False if it had finished, or never began."""

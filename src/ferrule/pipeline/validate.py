@@ -512,8 +512,7 @@ def validate_around(
 
 
 def _check_failed(tool: Tool[Any], error: Exception) -> StoppedError:
-    logger.info("The check of tool %s failed", tool.name, exc_info=error)
-    return StoppedError(
+    stopped = StoppedError(
         Stage.VALIDATE,
         ErrorKind.EXECUTION,
         phrase(
@@ -523,6 +522,8 @@ def _check_failed(tool: Tool[Any], error: Exception) -> StoppedError:
         ),
         phrase("Try other arguments or another tool; its author has to fix this one."),
     )
+    stopped.crash = error
+    return stopped
 
 
 def as_json(tool: Tool[Any], arguments: Mapping[str, Any] | None) -> bytes:

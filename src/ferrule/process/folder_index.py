@@ -76,7 +76,7 @@ def opened(folder: int, path: str, flags: int = _FOLDER) -> Generator[int]:
 
 
 @dataclass(slots=True, frozen=True)
-class _Listing:
+class FolderListing:
     """What is in a folder, as long as its number and `ctime` are these."""
 
     number: int
@@ -84,6 +84,13 @@ class _Listing:
     folders: dict[str, int]
     files: str
     """Separated by `/`, which no name has: there may be very many."""
+    has_special: bool = False
+    """Whether there is a pipe, a socket or a device among them."""
+
+    @property
+    def text(self) -> str:
+        """All names, each with `/` behind it."""
+        return "/".join((self.files, *self.folders, "")) if self.files else "/".join((*self.folders, ""))
 
     def names(self) -> dict[str, bool]:
         """Of each name whether it is a folder."""
@@ -118,7 +125,7 @@ class FolderIndex(Generic[_Found]):
     it gives too which of the folders matter.
     """
 
-    def __init__(self, listings: dict[str, _Listing] | None = None) -> None:
+    def __init__(self, listings: dict[str, FolderListing] | None = None) -> None:
         """Indexes of one tree share its `listings`: a tree that two sets of rules are about is listed once."""
         self.listings = {} if listings is None else listings
         self.stale: set[str] = set()
@@ -133,7 +140,7 @@ class FolderIndex(Generic[_Found]):
         self._tree: Tree[_Found] | None = None
         self._looks = 0
 
-    def look(self, root: int, read: Callable[[str, dict[str, bool]], tuple[list[str], _Found | None]]) -> Tree[_Found]:
+    def look(self, root: int, read: Callable[[str, FolderListing], tuple[list[str], _Found | None]]) -> Tree[_Found]:
         """What is below the open folder `root` now."""
         with self._lock:
             try:
@@ -214,7 +221,7 @@ class FolderIndex(Generic[_Found]):
                     listing = self.listings[path] = _list(folder, state.st_ino, changed)
         except OSError:
             return None
-        below, found = read(path, listing.names())
+        below, found = read(path, listing)
         return _Folder(state.st_ino, listing.changed, {name: listing.folders[name] for name in below}, found, watch)
 
     def _forget(self, path: str) -> None:
@@ -238,16 +245,19 @@ class FolderIndex(Generic[_Found]):
             self._forget("")
 
 
-def _list(folder: int, number: int, changed: int) -> _Listing:
+def _list(folder: int, number: int, changed: int) -> FolderListing:
     folders: dict[str, int] = {}
-    files: list[str] = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                folders[entry.name] = entry.inode()
-            else:
-                files.append(entry.name)
-    return _Listing(number, changed, folders, "/".join(files))
+    has_special = False
+    with os.scandir(folder) as listed:
+        entries = list(listed)
+    files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+    for entry in entries if len(files) < len(entries) else ():
+        if entry.is_dir(follow_symlinks=False):
+            folders[entry.name] = entry.inode()
+        elif not entry.is_file(follow_symlinks=False):
+            files.append(entry.name)
+            has_special = has_special or not entry.is_symlink()
+    return FolderListing(number, changed, folders, "/".join(files), has_special)
 
 
 class _Watches:
@@ -379,6 +389,18 @@ def index_of(root: str, rules: object) -> FolderIndex[Any]:
     for one in dropped:
         one.close()
     return index
+
+
+def listed_below(root: str) -> tuple[int, bool] | None:
+    """How many names were below a folder when it was last looked at, and whether pipes, sockets or devices were among
+    them; None where it never was.
+    """
+    with _remembered_lock:
+        listings = next((index.listings for known, _, index in _remembered if known == root), None)
+    if not listings:
+        return None
+    known = list(listings.values())
+    return sum(one.files.count("/") + len(one.folders) + 1 for one in known), any(one.has_special for one in known)
 
 
 os.register_at_fork(after_in_child=_watches.leave)

@@ -27,7 +27,7 @@ from ferrule.process.sandbox.obeyed import git_folder_of, led_to_from_home, plac
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from ferrule.process.folder_index import FolderIndex
+    from ferrule.process.folder_index import FolderIndex, FolderListing
     from ferrule.process.profile import Forbidden
 
 
@@ -159,8 +159,8 @@ class GuardedTree:
         if enclosing is not None and (git := git_folder_of(enclosing)) is not None:
             yield enclosing, git
 
-    def _read(self, path: str, names: dict[str, bool]) -> tuple[list[str], _Names | None]:
-        folders = [name for name, is_folder in names.items() if is_folder]
+    def _read(self, path: str, listing: FolderListing) -> tuple[list[str], _Names | None]:
+        names, folders = listing.names(), listing.folders
         parts = path.split("/")
         if parts[-1] == ".git" or (len(parts) > 2 and parts[-2] == "worktrees" and ".git" in parts[:-2]):
             # Git made the folder for itself, and only a few folders below it can matter.
