@@ -208,7 +208,7 @@ def _writer(content: str) -> Make:
     return lambda _before, text: encode_new(content, text)
 
 
-def _editor(file_path: str, find: Callable[[str], Any], found: list[Any] | None = None) -> Make:
+def _editor(file_path: str, find: Callable[[str | bytes], Any], found: list[Any] | None = None) -> Make:
     """Where the text was found is noted in `found`."""
 
     def make(before: bytes | None, text: Text | None) -> bytes:

@@ -307,8 +307,8 @@ def _hidden_files(session: Session, roots: tuple[Path, ...], readable: tuple[Pat
     visible = (*machine.system, *machine.tools)
     places = rules.hidden_places(names)
 
-    def may_hide(paths: Sequence[str]) -> Sequence[bool]:
-        return rules.may_hide(paths, names)
+    def may_hide(folder: str, listed: str) -> Sequence[str]:
+        return rules.may_hide(folder, listed, names)
 
     named = [base for base in rules.reading_bases(names) if base != "/"]
     walked = [base for base in named if any(is_within(base, one) for one in visible)]
@@ -342,8 +342,9 @@ def _tops_concerned(
     listed: list[str] = []
     for tool, _ in tools:
         with suppress(OSError):
-            listed += [f"{tool}/{name}" for name in os.listdir(tool)]  # noqa: PTH208
-    return [path for path, may in zip(listed, rules.may_hide(listed, names), strict=True) if may]
+            here = "".join(f"{name}/" for name in os.listdir(tool))  # noqa: PTH208
+            listed += [f"{tool}/{name}" for name in rules.may_hide(tool, here, names)]
+    return listed
 
 
 def _forbidden(session: Session) -> Forbidden | None:

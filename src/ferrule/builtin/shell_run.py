@@ -28,6 +28,13 @@ from ferrule.builtin.session_shells import (
     watch,
     work_profile,
 )
+from ferrule.builtin.working_apart import (
+    NotApartError,
+    can_be_apart,
+    covers_all,
+    keep_temporary,
+    require_apart,
+)
 from ferrule.core.access import WRITES_ANYTHING, writes
 from ferrule.core.call import Barrier, CallInfo, Effects
 from ferrule.core.errors import ErrorKind, ToolError
@@ -145,6 +152,8 @@ async def _work(
     terminal: bool = False,
     may_move: bool = False,
 ) -> tuple[Ended, Told]:
+    import asyncio
+
     from ferrule.process.sandbox.hiding import MOST_COVERED
     from ferrule.process.shell.running import boxes
 
@@ -154,11 +163,23 @@ async def _work(
     # A work box has git's settings read-only; from a layer, those that run nothing are kept. And only a layer hides
     # very many files one by one.
     aside = may_step_aside and (_SETS_UP_GIT.search(text) is not None or len(profile.hidden) > MOST_COVERED)
+    told = Told()
+    if may_step_aside and not aside and can_be_apart(session, profile):
+        kept = await asyncio.to_thread(keep_temporary, profile.temporary)
+        try:
+            if kept and (done := await _work_aside(context, text, seconds, profile, alone=True)) is not None:
+                return done
+        except NotApartError as why:
+            told.notes.append(str(why))
+            if kept:
+                await asyncio.to_thread(kept.put_back)
+        finally:
+            if kept:
+                await asyncio.to_thread(kept.close)
     if aside or not await _begin(context, alone=may_step_aside):
         if (done := await _work_aside(context, text, seconds, profile)) is not None:
             return done
         await _begin(context)
-    told = Told()
     try:
         ended = await shell.run(
             text,
@@ -180,9 +201,14 @@ async def _work(
     return ended, told
 
 
-async def _work_aside(context: ToolContext, text: str, seconds: float, profile: Profile) -> tuple[Ended, Told] | None:
-    """In a layer above the workspace, as where another command is changing that: what it changed is known to be its
-    own, and is put into the workspace once it is over, however it ended. None where no layer can be.
+async def _work_aside(
+    context: ToolContext, text: str, seconds: float, profile: Profile, *, alone: bool = False
+) -> tuple[Ended, Told] | None:
+    """In a layer above the workspace: what the command changed is known to be its own without comparing all files, and
+    is put into the workspace once it is over, however it ended. None where no layer can be.
+
+    With `alone` no other command is under way, so it could have written directly. Raises `NotApartError`, with nothing
+    changed, where it has to.
     """
     import asyncio
 
@@ -197,18 +223,24 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
         return replace(profile, look=True, layers=tuple(replace(one, below=()) for one in mounts))
 
     async with layered_box(session, inside, told.notes) as box:
-        if box.aside is None:
+        if box.aside is None or (alone and not covers_all(box.profile)):
             return None
         running = boxes(sandbox_of(session), box.profile)
         ended = await shell.run(text, running, timeout=seconds, on_output=_shown(context))
-        told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, text, ended, box.profile)]
+        denials = denials_of(session, text, ended, box.profile)
+        told.notes += [f"{one.message} {one.suggestion}" for one in denials]
         layers = [replace(one, below=()) for one in box.layers]
         try:
             found = await asyncio.to_thread(partial(read_layers, files.paths, layers, ignore=False))
-            _refuse_hidden(files, found.changes, box.profile)
-            await asyncio.to_thread(_refuse_guarded, files, found.changes, profile)
-            await _apply(context, told, found.changes)
+            if alone:
+                require_apart(ended, denials, found)
+            judged = [*found.changes, *(one for one in found.touched if not one.of_folders)]
+            _refuse_hidden(files, judged, box.profile)
+            await asyncio.to_thread(_refuse_guarded, files, judged, profile)
+            await _apply(context, told, found.changes, touched=found.touched, like_direct=True)
         except PathError as problem:
+            if alone and problem.code != "half":
+                raise NotApartError(str(problem)) from problem
             told.lost = problem
         else:
             adopt(session, shell, ended, tainted=False)
@@ -275,7 +307,14 @@ def _refuse_hidden(files: Files, changes: Sequence[LayerChange], profile: Profil
             )
 
 
-async def _apply(context: ToolContext, told: Told, changes: Sequence[LayerChange]) -> None:
+async def _apply(
+    context: ToolContext,
+    told: Told,
+    changes: Sequence[LayerChange],
+    *,
+    touched: Sequence[LayerChange] = (),
+    like_direct: bool = False,
+) -> None:
     """Put changes into the workspace. Once that has begun it is seen through, also when the call is cancelled."""
     import asyncio
 
@@ -283,11 +322,16 @@ async def _apply(context: ToolContext, told: Told, changes: Sequence[LayerChange
     from ferrule.workspace.layers.effects import apply_layer
 
     files = files_of(context.session)
-    group = await finished(asyncio.to_thread(apply_layer, files, changes, origin_of(context)))
+    group = await finished(
+        asyncio.to_thread(
+            partial(apply_layer, files, changes, origin_of(context), touched=touched, like_direct=like_direct)
+        )
+    )
     told.changed = len(group.changes) if group is not None else 0
     if group is not None and group.uncovered:
         names = ", ".join(f"`{files.paths.show(one.path)}`" for one in group.uncovered[:5])
-        told.notes.append(f"Undo does not cover {names}: too large to keep.")
+        why = "too large to keep" + (", or in a folder the history leaves out" if like_direct else "")
+        told.notes.append(f"Undo does not cover {names}: {why}.")
     if group is not None and group.git:
         from ferrule.workspace.snapshots.git_record import uncovered_in_git
 

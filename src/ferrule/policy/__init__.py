@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ferrule.core.access import NOTHING, Touch, reads, writes
+    from ferrule.core.access import NOTHING, Mode, Touch, reads, writes
     from ferrule.core.call import Approval, Barrier, CallInfo, Effects, FileEffect
+    from ferrule.core.events import Question
     from ferrule.core.tool import Invocation
-    from ferrule.pipeline.authorise import Mode, Policy
-    from ferrule.pipeline.confirm import Answer, Choice, Offer, Question
+    from ferrule.pipeline.authorise import Policy
+    from ferrule.pipeline.confirm import Answer, Choice, Offer
     from ferrule.pipeline.stages import Decision, Verdict
     from ferrule.policy.decide import RulePolicy
     from ferrule.policy.findings import Judgement
@@ -46,6 +47,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "core.access": (
             "NOTHING",
+            "Mode",
             "Touch",
             "reads",
             "writes",
@@ -57,11 +59,9 @@ __getattr__, __dir__ = lazy_names(
             "Effects",
             "FileEffect",
         ),
+        "core.events": ("Question",),
         "core.tool": ("Invocation",),
-        "pipeline.authorise": (
-            "Mode",
-            "Policy",
-        ),
+        "pipeline.authorise": ("Policy",),
         "pipeline.stages": (
             "Decision",
             "Verdict",
@@ -70,7 +70,6 @@ __getattr__, __dir__ = lazy_names(
             "Answer",
             "Choice",
             "Offer",
-            "Question",
         ),
         "policy.decide": (
             "Judgement",

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import (
     BYPASS,
     PLAN,
@@ -108,7 +109,10 @@ class RulePolicy:
             for verdict in (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
         )
         self.requests = Requests(analyser)
+        own_files = tuple(own_files)
         self.guarded = Guarded(own_files, tool_folders)
+        self.has_settings = bool(own_files)
+        """Whether users can add rules to settings, or on a command line. A program's own policy has neither."""
         self._doubts = doubts
         self._tools: ToolSource | None = None
         self._dangers_ask = dangerous != "allow"
@@ -154,6 +158,17 @@ class RulePolicy:
 
     def _has_no_restriction(self) -> bool:
         return self.mode is not Mode.PLAN and not self.deny and not self.ask
+
+    @property
+    def denials(self) -> int:
+        """Another number whenever `denies` may give another answer."""
+        return 2 * len(self.deny.rules) + (self.mode is Mode.PLAN)
+
+    def denies(self, tool: Tool[Any]) -> bool:
+        """Whether every call of this tool is denied, whatever its arguments."""
+        may_only_be_tried = tool.kind is Kind.EXECUTE and tool.has_touches
+        in_vain = self.mode is Mode.PLAN and not (tool.read_only or may_only_be_tried)
+        return in_vain or self.deny.tool(tool.name) is not None
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool

@@ -75,16 +75,6 @@ class PathPattern:
         """Whether a deny or ask rule is about this real path."""
         return any(shape.wide.fullmatch(path) for shape in self._shapes(roots, allow=False))
 
-    def may_lie_in(self, folder: str, roots: Sequence[str]) -> bool:
-        """Whether what it is about may lie in this folder."""
-        inside = folder if folder.endswith("/") else f"{folder}/"
-        for shape in self._shapes(roots, allow=False):
-            if self.anywhere or (shape.base + "/").startswith(inside):
-                return True
-            if shape.wide.fullmatch(folder) or (shape.spans and inside.startswith(shape.base.rstrip("/") + "/")):
-                return True
-        return False
-
     def lies_in(self, folder: str, roots: Sequence[str]) -> bool:
         """Whether its fixed beginning lies in this folder, so that removing the folder removes it."""
         inside = folder if folder.endswith("/") else f"{folder}/"
@@ -126,16 +116,15 @@ class PathPattern:
         return self._body if self.anywhere and "/" not in self._body and "**" not in self._body else None
 
     @property
-    def globs(self) -> tuple[str, str]:
-        """What it is about at any depth as globs: what it names, and all that lies in it."""
-        top = self._body.removesuffix("/**")
-        return f"**/{top}", f"**/{top}/**"
-
-    @property
     def inner(self) -> str | None:
         """The regular expression of what it is about at any depth, from a `/` on; None if it starts somewhere."""
         top = self._body.removesuffix("/**")
         return _translate(top) if self.anywhere and top and top != "**" else None
+
+    @property
+    def last(self) -> str:
+        """The regular expression of the last name in `inner`."""
+        return _translate(self._body.removesuffix("/**").rpartition("/")[2])
 
     def wide_shapes(self, roots: Sequence[str]) -> list[str]:
         """The regular expressions that `concerns` goes by."""
@@ -158,12 +147,11 @@ class PathPattern:
 class _Shape:
     """A pattern from one folder on, ready to be compared with."""
 
-    __slots__ = ("all_below", "base", "spans", "strict", "wide")
+    __slots__ = ("all_below", "base", "strict", "wide")
 
     def __init__(self, start: str, body: str, *, anywhere: bool) -> None:
         fixed, rest = ("", body) if anywhere else _fixed_part(body)
         self.base = os.path.normpath(os.path.join(start, fixed)) if fixed else start  # noqa: PTH118 - pure text
-        self.spans = "**" in rest
         before = "" if self.base == "/" else re.escape(self.base)
         self.all_below = rest == "**" or rest.endswith("/**")
         top = rest[:-2].rstrip("/") if self.all_below else rest

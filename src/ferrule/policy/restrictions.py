@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from ferrule.policy.rules import BUILT_IN, About
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ferrule.pipeline.authorise import Mode
@@ -75,8 +76,37 @@ class RuleRestrictions:
 
     def held_back(self, paths: Sequence[str], start: str, roots: tuple[str, ...]) -> list[bool]:
         """The same of many paths: hardly any has a rule, and those that may have one are found by a quick look."""
-        concerns = self._quick_look(roots)
-        return [concerns(path) and self.holds_back(path, start, roots) is not None for path in paths]
+        held = {path for path in self._perhaps(paths, roots) if self.holds_back(path, start, roots) is not None}
+        return [path in held for path in paths] if held else [False] * len(paths)
+
+    def may_hold_back(self, start: str, roots: tuple[str, ...]) -> bool:
+        """Whether a search from `start` on may have to hold back anything."""
+        return next(self._about(start, roots), None) is not None
+
+    def held_in(self, folder: str, listing: str, start: str, roots: tuple[str, ...]) -> list[str]:
+        r"""Those of a listing of the paths below a folder, each as `./a/b\0`, that are held back."""
+        listing = f"\0{listing}"
+        found = self._perhaps_in(folder, listing, roots)
+        if (small := listing.lower()) != listing and found is not None:
+            also = self._perhaps_in(folder.lower(), small, roots) if len(small) == len(listing) else None
+            found = None if also is None else found | also
+        if found is None:
+            inner = listing.split("\0")[1:-1]
+        else:
+            inner = {listing[listing.rfind("\0", 0, at) + 1 : listing.find("\0", at)] for at in found if at}
+        root = f"{folder.rstrip('/')}/"
+        paths = [root + one.removeprefix("./") for one in inner]
+        return [path for path, held in zip(paths, self.held_back(paths, start, roots), strict=True) if held]
+
+    def _perhaps_in(self, folder: str, listing: str, roots: tuple[str, ...]) -> set[int] | None:
+        found = set[int]()
+        for rules in self._policy.deny, self._policy.ask, self._policy.guarded.asks:
+            if rules.about(About.READ):
+                places = rules.may_concern_in(folder, listing, roots, write=False)
+                if places is None:
+                    return None
+                found |= places
+        return found
 
     # What a box hides, as the rules say. A user's yes to a command may open some of it again.
 
@@ -89,18 +119,17 @@ class RuleRestrictions:
 
     def hidden_among(self, paths: Iterable[str], roots: tuple[str, ...]) -> list[str]:
         """Of a listing of real paths those that are hidden, without what lies in a folder that is."""
-        concerns = self._quick_look(roots)
         found: list[str] = []
-        for path in sorted(paths):
-            if found and path.startswith(f"{found[-1]}/"):
-                continue
-            if concerns(path) and self.hides(path, roots):
+        for path in self._perhaps(sorted(paths), roots):
+            if not (found and path.startswith(f"{found[-1]}/")) and self.hides(path, roots):
                 found.append(path)
         return found
 
-    def may_hide(self, paths: Sequence[str], roots: tuple[str, ...]) -> list[bool]:
-        """Of each of many real paths whether its name is one of those that are hidden, or may be for what it holds."""
-        guarded, concerns = self._policy.guarded, self._quick_look(roots)
+    def may_hide(self, folder: str, names: str, roots: tuple[str, ...]) -> list[str]:
+        """Of the names in a folder, each with `/` behind it, those that are hidden, or may be for what they hold."""
+        folder, guarded = folder.rstrip("/"), self._policy.guarded
+        if not self._looks({folder}, f"/{names}", roots):
+            return []
 
         def may(path: str) -> bool:
             named = guarded.named(path, roots, write=False)
@@ -108,20 +137,33 @@ class RuleRestrictions:
                 return self.hides(path, roots) is not None
             return self.hides(path, roots) is not None or not os.path.isdir(path)  # noqa: PTH112 - text is faster
 
-        return [concerns(path) and may(path) for path in paths]
+        paths = [f"{folder}/{name}" for name in names.split("/")[:-1]]
+        return [path[len(folder) + 1 :] for path in self._perhaps(paths, roots) if may(path)]
 
-    def _quick_look(self, roots: tuple[str, ...]) -> Callable[[str], bool]:
-        """Says of a path, quickly and rather once too often, whether a rule about reading may concern it."""
-        policy = self._policy
-        rules = [one for one in (policy.deny, policy.ask, policy.guarded.asks) if one.about(About.READ)]
-        looks = [one.any_path(roots, write=False).fullmatch for one in rules]
+    def _perhaps(self, paths: Sequence[str], roots: tuple[str, ...]) -> list[str]:
+        """Those of many real paths that a rule about reading may concern, quickly and rather one too many."""
+        if not paths:
+            return []
+        folder = paths[0].rpartition("/")[0]
+        folders, names = {folder}, "\0".join(("", *paths)).replace(f"\0{folder}/", "/")
+        if "\0" in names or names.count("/") != len(paths):  # they are of several folders
+            folders = {path.rpartition("/")[0] for path in paths}
+            names = "".join([f"/{path.rpartition('/')[2]}" for path in paths])
+        looks = self._looks(folders, f"{names}/", roots)
+        return [path for path in paths if any(look(path) or look(path.lower()) for look in looks)] if looks else []
 
-        def concerns(path: str) -> bool:
-            return any(look(path) for look in looks) or (
-                not path.islower() and any(look(path.lower()) for look in looks)
-            )
-
-        return concerns
+    def _looks(
+        self, folders: set[str], names: str, roots: tuple[str, ...]
+    ) -> list[Callable[[str], re.Match[str] | None]]:
+        """What to look at paths with, where a rule may concern reading one of these names, with `/` around each."""
+        policy, forms = self._policy, [(folders, names)]
+        if not (names.islower() and all(folder.islower() for folder in folders)):
+            forms.append(({folder.lower() for folder in folders}, names.lower()))
+        return [
+            rules.any_path(roots, write=False).fullmatch
+            for rules in (policy.deny, policy.ask, policy.guarded.asks)
+            if rules.about(About.READ) and any(rules.may_concern_any(*form, roots, write=False) for form in forms)
+        ]
 
     def hidden_places(self, roots: tuple[str, ...]) -> list[str]:
         """Real paths in the workspace that are hidden, also where nothing is yet: nobody may make it and have it read.
@@ -181,31 +223,11 @@ class RuleRestrictions:
     def denied_writes(self) -> tuple[str, ...]:
         return tuple(rule.text for rule in self._policy.deny.listed(About.WRITE))
 
-    def names(self, start: str, roots: tuple[str, ...]) -> list[str]:
-        """Of Ferrule's own rules, which are about files; a person's `Read(secrets)` may well be about a folder."""
-        about = self._about(start, roots)
-        return [rule.path.name for rule in about if rule.path and rule.path.name and rule.source is BUILT_IN]
-
     def left_out(self, start: str, roots: tuple[str, ...]) -> list[str]:
         # Where the person allows reading some path, only a look at each file tells which of Ferrule's own rules hold.
         allows, depends = self._policy.allow.about(About.READ), self._policy.guarded.depends
         about = (rule for rule in self._about(start, roots) if not (allows and rule.source is BUILT_IN))
         return [rule.path.name for rule in about if rule.path and rule.path.name and not depends(rule)]
-
-    def anywhere(self, start: str, roots: tuple[str, ...]) -> list[str]:
-        found: list[str] = []
-        for rule in self._about(start, roots):
-            if rule.path and rule.path.anywhere:
-                itself, inside = rule.path.globs
-                found += [inside] if rule.path.name and rule.source is BUILT_IN else [itself, inside]
-        return found
-
-    def places(self, start: str, roots: tuple[str, ...]) -> list[str]:
-        found: list[str] = []
-        for rule in self._about(start, roots):
-            if rule.path and not rule.path.anywhere and rule.path.may_lie_in(start, roots):
-                found += [base for base in rule.path.bases(roots) if _meets(base, start)]
-        return list(dict.fromkeys(found))
 
     def _about(self, start: str, roots: tuple[str, ...]) -> Iterator[Rule]:
         """The rules that may hold something back from a search."""
@@ -226,12 +248,6 @@ class RuleRestrictions:
             return
         if guarded := policy.guarded.asking(path, roots, write=False):
             yield guarded
-
-
-def _meets(base: str, start: str) -> bool:
-    """Whether one of two paths lies in the other."""
-    base, start = base.rstrip("/") + "/", start.rstrip("/") + "/"
-    return base.startswith(start) or start.startswith(base)
 
 
 def _words(rule: Rule | None) -> str | None:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.core.access import Restrictions
+    from ferrule.process.folder_index import FolderListing
 
-    Concerns = Callable[[Sequence[str]], Sequence[bool]]
-    """Of each of many real paths whether the rules are about it."""
+    Concerns = Callable[[str, str], Sequence[str]]
+    """Of the names in a real folder, each with `/` behind it, those that the rules are about."""
 
 
 class KeptBack:
@@ -77,17 +78,19 @@ class KeptBack:
         held = self._restrictions.held_back(paths, str(start), self._roots)
         return [one and path != str(start) for path, one in zip(paths, held, strict=True)] if any(held) else held
 
-    def names(self, start: Path) -> Sequence[str]:
-        return self._restrictions.names(str(start), self._roots) if self._restrictions else ()
+    def may_hold_back(self, start: Path) -> bool:
+        """Whether a search may have to leave anything out."""
+        return self._restrictions is not None and self._restrictions.may_hold_back(str(start), self._roots)
+
+    def count_held_in(self, folder: Path, listing: str, start: Path) -> int:
+        r"""How many of a listing of paths below a folder, each as `./a/b\0`."""
+        if self._restrictions is None:
+            return 0
+        held = self._restrictions.held_in(str(folder), listing, str(start), self._roots)
+        return len(held) - held.count(str(start))
 
     def left_out(self, start: Path) -> Sequence[str]:
         return self._restrictions.left_out(str(start), self._roots) if self._restrictions else ()
-
-    def anywhere(self, start: Path) -> Sequence[str]:
-        return self._restrictions.anywhere(str(start), self._roots) if self._restrictions else ()
-
-    def places(self, start: Path) -> Sequence[str]:
-        return self._restrictions.places(str(start), self._roots) if self._restrictions else ()
 
 
 def held_back_note(count: int) -> list[str]:
@@ -125,14 +128,12 @@ def files_concerned(roots: Iterable[str], concerns: Concerns, rules: object) -> 
     found: set[str] = set()
     for root in dict.fromkeys(roots):
 
-        def read(path: str, names: dict[str, bool], top: str = root) -> tuple[list[str], tuple[str, ...] | None]:
-            start = f"{top}/{path}/" if path else f"{top}/"
-            listed = list(names)
-            concerned = zip(listed, concerns([start + name for name in listed]), strict=True)
-            found = {name for name, is_found in concerned if is_found}
-            kept = _GIT_KEEPS if start.endswith("/.git/") else frozenset[str]()  # nothing in there is found by its name
-            below = [name for name in listed if names[name] and name not in found and name not in kept]
-            return below, tuple(start + name for name in found) or None
+        def read(path: str, listing: FolderListing, top: str = root) -> tuple[list[str], tuple[str, ...] | None]:
+            folder = f"{top}/{path}" if path else top
+            found = concerns(folder, listing.text)
+            kept = _GIT_KEEPS if folder.endswith("/.git") else frozenset[str]()  # nothing in there is found by its name
+            below = [name for name in listing.folders if name not in found and name not in kept]
+            return below, tuple(f"{folder}/{name}" for name in found) or None
 
         try:
             opened = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, AnyStr
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.shown_text import cut_counted
-from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
+from ferrule.workspace.edits.text_lines import BLANKS, TextLines, blanks_before, in_utf_8
 from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferrule.workspace.edits.text_lines import TextLines
     from ferrule.workspace.texts.text import Edit
 
 
@@ -143,6 +142,8 @@ def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditError:
 _MOST_LINES, _MOST_WIDTH, _AROUND = 60, 300, 6
 _MOST_SHOWN, _LONGEST_WHOLE = 8_000, 2_000
 _MOST_LEFT_OUT = 30
+_MOST_WHOLE, _SURROUNDINGS = 2_000_000, 200_000
+"""Characters of a text that is looked through line by line, and of what is taken of a longer one."""
 _MOST_IN_ANY_CASE = 2_000_000
 """Characters that are searched without regard to case, which takes ten times as long."""
 _MOST_WANTED, _MOST_WORDS, _MOST_HITS, _MOST_COMPARED = 200, 10, 20, 4
@@ -155,7 +156,9 @@ def missing(lines: TextLines, old: list[str]) -> EditError:
     """The problem of a text that is nowhere, with the place that is nearest."""
     ends = len(old) - (len(old) > 1 and not old[-1])
     empty = next((offset for offset, line in enumerate(old[:ends]) if line.strip(BLANKS)), 0)
-    first = _nearest(lines, old[empty:ends])
+    if len(lines.source) > _MOST_WHOLE:
+        lines = _surroundings(lines, old[empty:ends])
+    first = _nearest(lines, old[empty:ends]) if lines.text else None
     if first is None:
         return EditError(
             "missing",
@@ -168,10 +171,11 @@ def missing(lines: TextLines, old: list[str]) -> EditError:
     wanted = old[empty:ends]
     first, last = _extent(lines, first, wanted)
     difference = _first_difference(lines, first, wanted)
+    skipped = lines.skipped
     where = (
-        phrase("line {n}", n=f"{first + 1:,}")
+        phrase("line {n}", n=f"{skipped + first + 1:,}")
         if last == first + 1
-        else phrase("lines {first}-{last}", first=f"{first + 1:,}", last=f"{last:,}")
+        else phrase("lines {first}-{last}", first=f"{skipped + first + 1:,}", last=f"{skipped + last:,}")
     )
     said = phrase("The first difference is on {where}.", where=difference[1]) if difference else ""
     if empty and not difference:
@@ -183,7 +187,7 @@ def missing(lines: TextLines, old: list[str]) -> EditError:
         joined("\n\n", [joined(" ", [nearest, said]), shown]),
         kind=ErrorKind.VALIDATION,
         suggestion=phrase("Copy the old text from these lines, with their spaces and tabs, and try again."),
-        details={"line": first + 1},
+        details={"line": skipped + first + 1},
     )
 
 
@@ -203,7 +207,9 @@ def excerpt(lines: TextLines, first: int, count: int, *, around: int) -> str:
         "({space} is a space, {tab} a tab, {carriage_return} a carriage return, {no_break} a no-break space)",
         space=marks[0], tab=marks[1], carriage_return=marks[2], no_break=marks[3],
     )  # fmt: skip
-    return joined("\n", [*(f"{number:>6}\t{row}" for number, row in enumerate(rows, first + 1)), legend])
+    return joined(
+        "\n", [*(f"{number:>6}\t{row}" for number, row in enumerate(rows, lines.skipped + first + 1)), legend]
+    )
 
 
 def visible(line: str, marks: str = "·→␍⍽") -> str:
@@ -221,6 +227,29 @@ def visible(line: str, marks: str = "·→␍⍽") -> str:
 def _count(lines: TextLines) -> int:
     """The number of lines; what follows the last line ending is none."""
     return len(lines) - (not lines.contents[-1])
+
+
+def _surroundings(lines: TextLines, old: Sequence[str]) -> TextLines:
+    """The part of a large text with most of the old text's lines and rare words; an empty one where there are none."""
+    whole = {line.strip(BLANKS) for line in old[:_MOST_WANTED]} - {""}
+    words = {word for line in old[:_MOST_WANTED] for word in _WORD.findall(line)}
+    votes: defaultdict[int, int] = defaultdict(int)
+    for some, weight in ((whole, 4), (words, 1)):
+        for one in sorted(some, key=len, reverse=True)[:_MOST_WORDS]:
+            for at in _places(lines.source, one):
+                votes[at // _SURROUNDINGS] += len(one) * weight
+    if not votes:
+        return TextLines("")
+    most = max(votes, key=lambda part: (votes[part], -part)) * _SURROUNDINGS
+    text, newline = lines.source, lines.newline
+    return _part(text, newline, most) if isinstance(text, str) else _part(text, newline.encode(), most)
+
+
+def _part(text: AnyStr, newline: AnyStr, at: int) -> TextLines:
+    """The lines around a place in a text."""
+    start = text.rfind(newline, 0, max(at - _SURROUNDINGS // 2, 0)) + 1
+    end = text.find(newline, at + _SURROUNDINGS * 3 // 2) + 1 or len(text)
+    return TextLines(text[start:end], skipped=text.count(newline, 0, start))
 
 
 def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
@@ -278,9 +307,16 @@ def _extent(lines: TextLines, first: int, wanted: Sequence[str]) -> tuple[int, i
 
 def _hits(lines: TextLines, word: str, *, any_case: bool = False) -> list[int]:
     """The lines a word is on; none when they are many, since then it says nothing."""
-    places = re.finditer(re.escape(word), lines.text, re.IGNORECASE if any_case else 0)
+    return [lines.number_at(at) - 1 for at in _places(lines.text, word, any_case=any_case)]
+
+
+def _places(text: str | bytes, word: str, *, any_case: bool = False) -> list[int]:
+    if isinstance(text, str):
+        places = re.finditer(re.escape(word), text, re.IGNORECASE if any_case else 0)
+    else:
+        places = re.finditer(re.escape(in_utf_8(word)), text)
     found = [place.start() for place in islice(places, _MOST_HITS + 1)]
-    return [lines.number_at(at) - 1 for at in found] if len(found) <= _MOST_HITS else []
+    return found if len(found) <= _MOST_HITS else []
 
 
 def _first_difference(lines: TextLines, first: int, old: Sequence[str]) -> tuple[int, str] | None:
@@ -292,19 +328,21 @@ def _first_difference(lines: TextLines, first: int, old: Sequence[str]) -> tuple
     for index, mine, theirs in pairs:
         if theirs is None:
             given = _quoted(mine, 0)
-            return index, phrase("line {n}: the file ends before it, you gave {given}", n=f"{index + 1:,}", given=given)
+            number = f"{lines.skipped + index + 1:,}"
+            return index, phrase("line {n}: the file ends before it, you gave {given}", n=number, given=given)
         if mine.strip(BLANKS) != theirs.strip(BLANKS):
-            return _told(index, len(blanks_before(theirs)), theirs.strip(BLANKS), mine.strip(BLANKS))
+            start, theirs, mine = len(blanks_before(theirs)), theirs.strip(BLANKS), mine.strip(BLANKS)
+            return index, _told(lines.skipped + index, start, theirs, mine)
     for index, mine, theirs in pairs:
         if theirs is not None and mine != theirs:
-            return _told(index, 0, theirs, mine)
+            return index, _told(lines.skipped + index, 0, theirs, mine)
     return None
 
 
-def _told(index: int, start: int, theirs: str, mine: str) -> tuple[int, str]:
+def _told(index: int, start: int, theirs: str, mine: str) -> str:
     differ = (at for at, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other)
     at = next(differ, min(len(mine), len(theirs)))
-    return index, phrase(
+    return phrase(
         "line {n}, column {column}: the file has {theirs}, you gave {mine}",
         n=f"{index + 1:,}",
         column=f"{start + at + 1:,}",

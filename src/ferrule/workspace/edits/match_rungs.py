@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from ferrule.workspace.edits.text_lines import TextLines
 
-_MOST_WORDS = 8
+_MOST_WORDS, _MOST_JOINED = 8, 40
 _GAP = re.compile(r"[ \t]+")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_]{3,}")
+_LETTERS = re.compile(r"[A-Za-z0-9_]+")
 
 
 @dataclass(slots=True)
@@ -84,6 +85,15 @@ class MatchPlace:
         found[-1] = found[-1][: self.end_column]
         found[0] = found[0][self.column :]
         return found
+
+
+def may_be_in(lines: TextLines, old: Sequence[str]) -> bool:
+    """Whether any search here may find these lines: none forgives a difference in letters and digits or in their order.
+
+    Splitting a large text into lines takes several times its memory, and most texts that are not in it end here.
+    """
+    words = max((_LETTERS.findall(line) for line in old), key=lambda words: sum(map(len, words)), default=())
+    return not words or lines.matches(r"[^A-Za-z0-9_]*".join(words[:_MOST_JOINED]))
 
 
 def by_line_endings(lines: TextLines, old: list[str]) -> Iterator[MatchPlace]:

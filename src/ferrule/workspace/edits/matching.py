@@ -35,10 +35,11 @@ from ferrule.workspace.edits.match_rungs import (
     by_line_ends,
     by_typography,
     by_typography_and_indentation,
+    may_be_in,
 )
 from ferrule.workspace.edits.rebuild import rebuild, shows_lost_margin
-from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines, blanks_after, blanks_before
-from ferrule.workspace.texts.text import Edit, newline_of
+from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines, blanks_after, blanks_before, in_utf_8
+from ferrule.workspace.texts.text import Edit, in_bytes, newline_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -309,40 +310,64 @@ _LEFT_OUT = phrase("it leaves out the indentation there, so how far to indent th
 _WHOLE_LINES = phrase("Give the old and the new text as whole lines, exactly as they appear in the file.")
 
 
-def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> FoundText:
-    """Where `old` stands in `text` and what takes its place; raises `EditError` when that is not certain."""
-    if old[:1] == new[:1] == _MARK and old not in text:
+def find_edit(source: str | bytes, old: str, new: str, *, replace_all: bool = False) -> FoundText:
+    """Where `old` stands in a text and what takes its place; raises `EditError` when that is not certain.
+
+    Of a large text, its bytes in UTF-8 are searched: then the spans are of bytes.
+    """
+    lines = TextLines(source)
+    if old[:1] == new[:1] == _MARK and not lines.has(old):
         old, new = old[1:], new[1:]  # the byte order mark, which stands before the text
     # A carriage return at both ends is that of a line ending whose other half was cut off, unless it tells the place
     # from others: without it the edit would be in several.
-    both_end = old.endswith("\r") and new.endswith("\r") and "\n" in text
-    if both_end and (old not in text or (old + "\n" in text and text.count(old) == text.count(old[:-1]))):
+    both_end = old.endswith("\r") and new.endswith("\r") and lines.has("\n")
+    if both_end and (
+        not lines.has(old) or (lines.has(old + "\n") and lines.text.count(old) == lines.text.count(old[:-1]))
+    ):
         old, new = old[:-1], new[:-1]
-        if "\r" not in text:
+        if not lines.has("\r"):
             new = new.replace("\r\n", "\n")
-    if not old and text:
+    if not old and source:
         raise empty()
     if old == new:
         raise identical()
     # The line ending that a new text brings to a file without any.
-    lines = TextLines(text, "\r\n" if new.count("\r\n") == new.count("\n") > 0 else "\n")
-    if replace_all:
-        return _every(lines, old, new)
-    exact = _exact(lines, old, new)
-    if exact is not None:
-        return exact
-    found = _climb(lines, old, new) or _without_numbers(lines, old, new) or _without_escapes(lines, old, new)
+    without_any = "\r\n" if new.count("\r\n") == new.count("\n") > 0 else "\n"
+    lines = TextLines(source, without_any)
+    literally = _every if replace_all else _exact
+    if isinstance(source, str):
+        found = literally(lines, old, new)
+    else:
+        # Each byte as a character, of which UTF-8 has the same parts in the same places.
+        found = literally(TextLines(source.decode("latin-1"), without_any), _as_bytes(old), _as_bytes(new))
+        if found is not None:
+            spans = [Edit(one.start, one.end, _as_text(one.new)) for one in found.spans]
+            return FoundText(spans, found.rung, found.note)
+    if found is None and not replace_all:
+        found = _but_for_endings(lines, old, new) or _forgiving(lines, old, new)
     if found is None:
         raise missing(lines, as_lines(old))
-    span, rung = found
-    return FoundText([span], rung, _NOTES[rung])
+    return found if isinstance(source, str) else FoundText(in_bytes(lines.text, found.spans), found.rung, found.note)
+
+
+def _as_bytes(text: str) -> str:
+    return in_utf_8(text).decode("latin-1")
+
+
+def _as_text(text: str) -> str:
+    return text.encode("latin-1").decode("utf-8", "surrogatepass")
+
+
+def _forgiving(lines: TextLines, old: str, new: str) -> FoundText | None:
+    found = _climb(lines, old, new) or _without_numbers(lines, old, new) or _without_escapes(lines, old, new)
+    return FoundText([found[0]], found[1], _NOTES[found[1]]) if found is not None else None
 
 
 # To the letter
 
 
 def _exact(lines: TextLines, old: str, new: str) -> FoundText | None:
-    """The one place where the old text stands, line endings aside: there the new text takes its place literally."""
+    """The one place where the old text stands: there the new text takes its place literally."""
     text = lines.text
     start = text.find(old)
     if start >= 0:
@@ -355,11 +380,16 @@ def _exact(lines: TextLines, old: str, new: str) -> FoundText | None:
             literal = new.replace("\n", lines.style_at(end)) if _takes_endings(old, new) else new
             span = Edit(start, end, literal)
             return FoundText([span], Rung.EXACT, _to_check(lines, span, old, new))
-    half = old.endswith("\r") and "\n" in text
-    if half or not ("\r" in text or "\r" in old):
+    return None
+
+
+def _but_for_endings(lines: TextLines, old: str, new: str) -> FoundText | None:
+    """The same but for line endings: where those of the file are others, the new lines end as the file's do."""
+    half = old.endswith("\r") and lines.has("\n")
+    if half or not ("\r" in old or lines.has("\r")):
         return None
-    # In a file whose lines end otherwise than those of the old text, the new ones end as the file's do.
-    places = list(by_line_endings(lines, as_lines(old)))
+    wanted = as_lines(old)
+    places = list(by_line_endings(lines, wanted)) if may_be_in(lines, wanted) else []
     if len(places) > 1:
         apart = all(one.end <= other.start for one, other in pairwise(places))
         raise several([place.first + 1 for place in places], Rung.LINE_ENDS, every=apart)
@@ -397,7 +427,7 @@ def _to_check(lines: TextLines, span: Edit, old: str, new: str) -> str:
     return ""
 
 
-def _every(lines: TextLines, old: str, new: str) -> FoundText:
+def _every(lines: TextLines, old: str, new: str) -> FoundText | None:
     """Every place, exactly or but for line endings."""
     text = lines.text
     if old in text and not ("\r\n" in text and (old[:1] == "\n" or old[-1:] == "\r")):
@@ -417,7 +447,7 @@ def _every(lines: TextLines, old: str, new: str) -> FoundText:
         else []
     )
     if not spans:
-        raise missing(lines, wanted)
+        return None
     note = f"{_NOTES[Rung.LINE_ENDS]} {_to_check_in_any(lines, spans, old, new)}"
     return FoundText(spans, Rung.LINE_ENDS, note.rstrip())
 
@@ -432,7 +462,7 @@ def _to_check_in_any(lines: TextLines, spans: list[Edit], old: str, new: str) ->
 
 def _climb(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] | None:
     wanted = as_lines(old)
-    if not old.strip():
+    if not old.strip() or not may_be_in(lines, wanted):
         return None
     for rung, search, looser in _RUNGS:
         places = {(place.start, place.end): place for place in search(lines, wanted)}
@@ -532,7 +562,9 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] 
         return None
     plain, plain_new = stripped
     if plain_new is None:
-        for place in (place for _, search, _ in _RUNGS for place in search(lines, as_lines(plain))):
+        wanted = as_lines(plain)
+        rungs = _RUNGS if may_be_in(lines, wanted) else ()
+        for place in (place for _, search, _ in rungs for place in search(lines, wanted)):
             why = phrase("whether the numbers at the start of its new lines are line numbers is not clear")
             raise _unclear(lines, place.first, place.old, Unclear(why))
         return None
@@ -548,7 +580,9 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] 
 def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] | None:
     spans: list[Edit] = []
     for plain, plain_new in without_escapes(old, new):
-        places = list(by_line_ends(lines, as_lines(plain))) if plain.strip() else []
+        if not plain.strip() or not may_be_in(lines, as_lines(plain)):
+            continue
+        places = list(by_line_ends(lines, as_lines(plain)))
         if not places:
             continue
         if len(places) > 1:

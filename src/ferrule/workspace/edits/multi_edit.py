@@ -9,7 +9,7 @@ from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.edits.edit_problems import EditError, FoundText, nul
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.media import notebook_cells
-from ferrule.workspace.texts.text import Edit, apply_edits, require_sure_encoding, splice
+from ferrule.workspace.texts.text import Edit, apply_edits, in_bytes, require_sure_encoding, splice, splice_utf_8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,17 +31,17 @@ class _Found(Protocol):
 F = TypeVar("F", bound=_Found)
 
 
-def edited_bytes(name: str, data: bytes, text: Text, find: Callable[[str], F]) -> tuple[F, bytes]:
-    """What `find` finds in the text of a file, and the bytes of the file with that replaced, and no other changed.
-
-    A notebook must still be one afterwards.
+def edited_bytes(name: str, data: bytes, text: Text, find: Callable[[str | bytes], F]) -> tuple[F, bytes]:
+    """What `find` finds in the text of a file, or in the bytes of a large one, and the bytes of the file with that
+    replaced, and no other changed. A notebook must still be one afterwards.
     """
     notebook = name.endswith(".ipynb") and notebook_cells(text.text) is not None
+    source = text.text if notebook else text.source
     try:
-        found = find(text.text)
+        found = find(source)
     except EditError as problem:
         raise (problem.saying(joined("\n\n", [problem.message, _AS_JSON])) if notebook else problem) from None
-    if notebook and notebook_cells(apply_edits(text.text, found.spans)) is None:
+    if isinstance(source, str) and notebook and notebook_cells(apply_edits(source, found.spans)) is None:
         no_more = phrase("After this change the file would no longer be a notebook. Nothing was changed.")
         raise EditError(
             "notebook",
@@ -52,7 +52,7 @@ def edited_bytes(name: str, data: bytes, text: Text, find: Callable[[str], F]) -
     if "\0" in new:
         raise nul()  # it would be a binary file
     require_sure_encoding(data, text, new)
-    return found, splice(data, text, found.spans)
+    return found, splice(data, text, found.spans) if isinstance(source, str) else splice_utf_8(source, found.spans)
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,8 +72,12 @@ class _EditPiece:
     start: int | None = None
 
 
-def find_edits(text: str, edits: Sequence[tuple[str, str, bool]]) -> FoundAll:
-    """Apply (old, new, replace_all) in turn, each on what the ones before made; raises naming the edit that failed."""
+def find_edits(source: str | bytes, edits: Sequence[tuple[str, str, bool]]) -> FoundAll:
+    """Apply (old, new, replace_all) in turn, each on what the ones before made; raises naming the edit that failed.
+
+    Where the source is bytes in UTF-8, the spans are of bytes.
+    """
+    text = source if isinstance(source, str) else source.decode()
     now, pieces, steps = text, [_EditPiece(text, 0)], list[FoundText]()
     for number, (old, new, replace_all) in enumerate(edits, 1):
         try:
@@ -94,7 +98,7 @@ def find_edits(text: str, edits: Sequence[tuple[str, str, bool]]) -> FoundAll:
         if made or piece.start > at:
             spans.append(Edit(at, piece.start, made))
         at, made = piece.start + len(piece.text), ""
-    return FoundAll(spans, now, steps)
+    return FoundAll(spans if isinstance(source, str) else in_bytes(text, spans), now, steps)
 
 
 def _replaced(pieces: list[_EditPiece], spans: list[Edit]) -> list[_EditPiece]:

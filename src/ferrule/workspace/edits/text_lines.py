@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -23,11 +24,30 @@ class TextLines:
     A carriage return alone ends lines only in a text without any line feed.
     """
 
-    def __init__(self, text: str, without_any: str = "\n") -> None:
-        """`without_any` is the line ending for lines that a text without any gets."""
-        self.text = text
+    def __init__(self, source: str | bytes, without_any: str = "\n", skipped: int = 0) -> None:
+        """A text, or its bytes in UTF-8. `without_any` is the line ending for lines that a text without any gets;
+        `skipped` lines of the file are before the text, and count where a line is named.
+        """
+        self.source, self.skipped = source, skipped
         self._without_any = without_any
-        self.newline = "\r" if "\n" not in text and "\r" in text else "\n"
+        self.newline = "\r" if not self.has("\n") and self.has("\r") else "\n"
+
+    @cached_property
+    def text(self) -> str:
+        """All of it. Of bytes, up to four times as large: most edits of a large file do without."""
+        return self.source if isinstance(self.source, str) else self.source.decode()
+
+    def has(self, part: str) -> bool:
+        """Whether a text is part of this one."""
+        return part in self.source if isinstance(self.source, str) else in_utf_8(part) in self.source
+
+    def matches(self, pattern: str) -> bool:
+        """Whether a regular expression, which takes bytes beyond ASCII for characters, is found."""
+        return bool(
+            re.search(pattern, self.source)
+            if isinstance(self.source, str)
+            else re.search(pattern.encode(), self.source)
+        )
 
     def __len__(self) -> int:
         return len(self.contents)
@@ -136,6 +156,11 @@ class TextLines:
                 return line
             position = end + 1 or len(self.text)
         return None
+
+
+def in_utf_8(text: str) -> bytes:
+    """Its bytes; half a character, which no file has, becomes some that none has either."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def as_lines(text: str) -> list[str]:

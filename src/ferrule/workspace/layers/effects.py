@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -14,17 +15,18 @@ from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import shown_row
 from ferrule.process.sandbox.git_config import runs_nothing_new
 from ferrule.workspace.atomic import has_other_names
+from ferrule.workspace.confined import LeadsOut
 from ferrule.workspace.git_folders import GitFolders
 from ferrule.workspace.ignore_files import IgnoredPaths, is_guarded, is_made_again
 from ferrule.workspace.layers.git_files import git_effects
-from ferrule.workspace.layers.reading import look_again, opened_after, opened_before, pieces
+from ferrule.workspace.layers.reading import look_again, opened_after, opened_before, pieces, set_time
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathError, failed, only_read
-from ferrule.workspace.snapshots.changes import Node, Side
+from ferrule.workspace.snapshots.changes import UNKNOWN, Node, Side
 from ferrule.workspace.snapshots.content_store import linked_name
 from ferrule.workspace.snapshots.git_undo import is_object
 from ferrule.workspace.snapshots.history import NotAsBeforeError
-from ferrule.workspace.snapshots.tree_store import Known, difference
+from ferrule.workspace.snapshots.tree_store import Known, difference, is_left_out, marked_folders
 from ferrule.workspace.texts.diff import FileDiff, diff_file
 from ferrule.workspace.texts.text import decode
 from ferrule.workspace.tracker import digest, digest_of
@@ -320,16 +322,33 @@ def _named(opened: Callable[[LayerChange], AbstractContextManager[int]], change:
 # Makes what a layer holds real: each file in one step, all of it or nothing, and in the history so that it is undone.
 
 
-def apply_layer(files: Files, changes: Sequence[LayerChange], origin: Origin | None = None) -> Group | None:
+def apply_layer(
+    files: Files,
+    changes: Sequence[LayerChange],
+    origin: Origin | None = None,
+    *,
+    touched: Sequence[LayerChange] = (),
+    like_direct: bool = False,
+) -> Group | None:
     """Make the changes of a layer in the workspace, as one group that can be undone; None when there are none.
 
-    Raises `PathError`, with nothing changed, where they cannot be made or the workspace has changed meanwhile.
+    `touched` get the time of their last change alone, at the end. With `like_direct`, nothing is kept for undo in
+    folders that the history leaves out, as after a command that wrote directly. Raises `PathError`, with nothing
+    changed, where the changes cannot be made or the workspace has changed meanwhile.
     """
-    if not changes:
-        return None
-    applied = _Application(files, changes)
-    applied.check()
-    return applied.make(origin)
+    group = None
+    if changes:
+        applied = _Application(files, changes)
+        applied.check()
+        group = applied.make(origin, like_direct=like_direct)
+    for one in touched:
+        with suppress(PermissionError, FileNotFoundError, NotADirectoryError, LeadsOut):  # another's, or gone meanwhile
+            now, after = look_again(one), one.after
+            if now is None or after is None or now.node is not after.node:
+                continue
+            if now.node is not Node.FILE or now == one.before:
+                set_time(one)
+    return group
 
 
 def require_applicable(files: Files, changes: Sequence[LayerChange]) -> None:
@@ -371,15 +390,40 @@ class _Application:
             if writes and one.hard_links > 1 and not self._files.hard_links and not one.mode_alone:
                 raise has_other_names(shown, one.hard_links)
 
-    def make(self, origin: Origin | None) -> Group | None:
+    def make(self, origin: Origin | None, *, like_direct: bool = False) -> Group | None:
         self._require_unchanged()
+        made = {str(one.path) for one in self._changes}
+        folders = {
+            str(folder) for one in self._changes for folder in one.path.parents if one.layer.root in folder.parents
+        }
+        marked = (
+            marked_folders(folders, lambda path: path in made or os.path.lexists(path)) if like_direct else set[str]()
+        )
+        looked = self._changes if like_direct else ()
+        left_out = {one.path for one in looked if is_left_out(f"{one.path}/.", marked) and one.of_folders}
+        inside = {one.path for one in looked if is_left_out(f"{one.path.parent}/.", marked)}
         before: dict[str, Known | None] = {}
         after: dict[str, Known | None] = {}
         for one in self._changes:
-            before[str(one.path)] = self._known(one, one.before, Side.BEFORE)
-            after[str(one.path)] = self._known(one, one.after, Side.AFTER)
-        steps = difference(before, after, git=self._git)
-        return self._files.history.make(steps, self._open, origin, check=self._require_unchanged)
+            if one.path not in inside:
+                before[str(one.path)] = self._known(one, one.before, Side.BEFORE)
+                after[str(one.path)] = self._known(one, one.after, Side.AFTER)
+        steps: list[Change] = []
+        for step in difference(before, after, git=self._git):
+            # A folder with a mark in it is known as one, and all that is in it is not.
+            if step.path not in left_out or str(step.path) in marked:
+                steps.append(step)
+            if step.path in left_out:
+                steps.append(replace(step, covered=False))
+        unlisted = self._unlisted(left_out | inside)
+        return self._files.history.make(steps, self._open, origin, check=self._require_unchanged, unlisted=unlisted)
+
+    def _unlisted(self, paths: Collection[Path]) -> list[Change]:
+        """The changes in folders that the history leaves out, as it does after commands that write directly."""
+        chosen = [one for one in self._changes if one.path in paths]
+        before = {str(one.path): Known(one.before, "") if one.before is not None else None for one in chosen}
+        after = {str(one.path): Known(one.after, UNKNOWN) if one.after is not None else None for one in chosen}
+        return [replace(one, covered=False) for one in difference(before, after)]
 
     def _require_unchanged(self) -> None:
         """Refuse where the workspace is not as it was when the command began: `stale` tells of the time until the

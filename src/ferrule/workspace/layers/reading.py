@@ -7,9 +7,12 @@ hides all that lies below it. It is what an unknown program left behind: nothing
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
+import signal
 import stat
+import time
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -109,6 +112,12 @@ class LayerChanges:
     """Build output and caches, which git ignores."""
     noise: int = 0
     """How many files were written without any difference."""
+    touched: list[LayerChange] = field(default_factory=list[LayerChange])
+    """Those of them that hold the same and have another time of their last change, and all folders and links that have:
+    files that hold something else get their time with that.
+    """
+    beyond: str = ""
+    """A file that got another owner, other extended attributes or a second name, none of which can be applied."""
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -133,6 +142,8 @@ def read_layers(paths: Paths, layers: Sequence[Layer], *, ignore: bool = True) -
         found.changes += sorted(one.changes, key=_order)
         found.ignored += sorted(one.ignored, key=_order)
         found.noise += one.noise
+        found.touched += one.touched
+        found.beyond = found.beyond or one.beyond
         if len(found.changes) > MOST_CHANGES:
             raise _too_many(MOST_CHANGES)
     return found
@@ -153,15 +164,18 @@ class _Reader:
         self._left = MOST_ENTRIES - len(known.changes) - len(known.ignored)
         self._length = len(os.fsencode(layer.root))
         self._linked: set[int] = set()
-        self._waiting: list[tuple[str, bool, bool]] = []
-        """Folders of the layer: the path, whether git ignores it, whether the workspace has the folder as well."""
+        self._waiting: list[tuple[str, bool, bool, bool]] = []
+        """Folders of the layer: the path, whether git ignores it, whether the workspace has the folder as well, and
+        whether one above it is opaque: then so is this one, and the kernel marks the topmost alone.
+        """
 
     def read(self) -> LayerChanges:
         with _folder(self._layer.upper) as self._upper, _folder(self._layer.root) as self._root:
             here, there = os.fstat(self._upper), os.fstat(self._root)
             if stat.S_IMODE(here.st_mode) != stat.S_IMODE(there.st_mode):
                 self._add("", _seen(there), _seen(here), ignored=False)
-            self._waiting.append(("", False, True))
+            self._note_beyond("", there, here)
+            self._waiting.append(("", False, True, False))
             while self._waiting:
                 self._folder(*self._waiting.pop())
         if self._linked:
@@ -180,10 +194,10 @@ class _Reader:
                 told.append(one)
         return told
 
-    def _folder(self, inner: str, ignored: bool, there: bool) -> None:
+    def _folder(self, inner: str, ignored: bool, there: bool, hidden: bool) -> None:
         upper = _open_readable(self._upper, inner or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         with _opened(upper), self._below(inner, there=there) as below:
-            hidden = below is not None and mark_of(self._layer, inner, "opaque") == b"y"
+            hidden = hidden or (below is not None and mark_of(self._layer, inner, "opaque") == b"y")
             changed = os.fstat(below).st_ctime_ns if below is not None else 0
             names: set[str] = set()
             with os.scandir(upper) as entries:
@@ -195,12 +209,20 @@ class _Reader:
                         _look(entry.name, below),
                         ignored=ignored,
                         changed=changed,
+                        hidden=hidden,
                     )
             if hidden and below is not None:
                 self._gone_below(inner, ignored, without=names)
 
     def _entry(
-        self, inner: str, up: os.stat_result, low: os.stat_result | None, *, ignored: bool, changed: int
+        self,
+        inner: str,
+        up: os.stat_result,
+        low: os.stat_result | None,
+        *,
+        ignored: bool,
+        changed: int,
+        hidden: bool,
     ) -> None:
         self._count(inner)
         if is_whiteout(self._layer, inner, up):
@@ -215,7 +237,10 @@ class _Reader:
                 raise _unreadable(self._layer.root / inner)
             if not was_folder or low is None or stat.S_IMODE(low.st_mode) != stat.S_IMODE(up.st_mode):
                 self._changed(inner, low, up, ignored=ignored)
-            self._waiting.append((inner, ignored, was_folder))
+            else:
+                self._note_beyond(inner, low, up)
+            self._note_time(inner, low, up)
+            self._waiting.append((inner, ignored, was_folder, hidden))
             return
         if was_folder:
             self._gone_below(inner, ignored)
@@ -228,12 +253,35 @@ class _Reader:
             self._changed(inner, low, up, ignored=False)
         else:
             self._found.noise += 1
+            self._note_beyond(inner, low, up)
+            if stat.S_ISREG(up.st_mode) and up.st_size == low.st_size:
+                self._note_time(inner, low, up)
+        if stat.S_ISLNK(up.st_mode):
+            self._note_time(inner, low, up)
+
+    def _note_time(self, inner: str, low: os.stat_result | None, up: os.stat_result) -> None:
+        if low is None or up.st_mtime_ns != low.st_mtime_ns:
+            self._found.touched.append(LayerChange(self._layer, inner, _seen(low) if low else None, _seen(up)))
+
+    def _note_beyond(self, inner: str, low: os.stat_result | None, up: os.stat_result) -> None:
+        if self._found.beyond or stat.S_ISLNK(up.st_mode):
+            return
+        differs = (
+            up.st_uid != os.geteuid()
+            if low is None
+            else (up.st_uid, up.st_gid) != (low.st_uid, low.st_gid) or (stat.S_ISREG(up.st_mode) and up.st_nlink > 1)
+        )
+        if differs or _extended(self._layer, inner, self._upper) != (
+            _extended(self._layer, inner, self._root) if low is not None else {}
+        ):
+            self._found.beyond = inner
 
     def _changed(
         self, inner: str, low: os.stat_result | None, up: os.stat_result, *, ignored: bool, stale: bool = False
     ) -> None:
         if stat.S_ISREG(up.st_mode) and up.st_nlink > 1:
             self._linked.add(up.st_ino)
+        self._note_beyond(inner, low, up)
         after = _seen(up, _target(inner, self._upper) if stat.S_ISLNK(up.st_mode) else "")
         self._add(inner, self._before(inner, low), after, ignored=ignored, low=low, up=up, stale=stale)
 
@@ -375,6 +423,26 @@ def same_content(change: LayerChange) -> bool:
         return before.modified == after.modified  # a copy has the time of what it was copied from
 
 
+def is_open_elsewhere(change: LayerChange) -> bool:
+    """Whether a file of the workspace that a command wrote in place is open in another program: what is applied takes
+    the place of the file, and the other program would go on with the old one.
+    """
+    before, after = change.before, change.after
+    if before is None or after is None or {before.node, after.node} != {Node.FILE} or change.mode_alone:
+        return False
+    if mark_of(change.layer, change.inner, "origin") is None:  # a new file took its place
+        return False
+    try:
+        with opened_before(change) as opened:
+            # The kernel gives this to nobody but the only one that has a file open, and tells when another opens it.
+            fcntl.fcntl(opened, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(opened, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            fcntl.fcntl(opened, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    return False
+
+
 def pieces(opened: int) -> Iterator[bytes]:
     """The content of an open file, a piece at a time; at its end one that is empty."""
     piece = b"."
@@ -477,11 +545,20 @@ def look_again(change: LayerChange) -> Seen | None:
     return look_at(change.layer.root, change.inner)
 
 
+def set_time(change: LayerChange) -> None:
+    """Give what stands at the path of a change the time of its last change in the layer."""
+    above, _, name = change.inner.rpartition("/")
+    if change.after is not None:
+        with _above(change.layer.root, above) as folder:
+            times = time.time_ns(), change.after.modified
+            os.utime(name or ".", ns=times, dir_fd=folder, follow_symlinks=False)
+
+
 def look_at(root: Path, inner: str) -> Seen | None:
     """What stands at a path below a folder; nothing where the folder is missing, or a link leads elsewhere."""
     above, _, name = inner.rpartition("/")
     try:
-        with _folder(root) as top, _opened(open_beneath(top, above, _PATH | os.O_DIRECTORY | os.O_NOFOLLOW)) as folder:
+        with _above(root, above) as folder:
             found = _look(name or ".", folder)
             if found is None:
                 return None
@@ -506,13 +583,25 @@ def mark_of(layer: Layer, inner: str, name: str) -> bytes | None:
     name = layer.marks + name
     try:
         return _attribute(f"{layer.upper}/{inner}", name)
-    except PermissionError:
-        with _folder(layer.upper) as upper, _opened(_open_readable(upper, inner, _READ)) as opened:
-            return _attribute(opened, name)
+    except PermissionError:  # what nobody may read has no attributes either, not even for one who has it open
+        with _folder(layer.upper) as upper:
+            way = f"/proc/self/fd/{upper}/{inner}"
+            mode = stat.S_IMODE(os.lstat(way).st_mode)
+            os.chmod(way, mode | 0o500)  # noqa: PTH101
+            try:
+                return _attribute(way, name)
+            finally:
+                os.chmod(way, mode)  # noqa: PTH101
 
 
 def _target(inner: str, folder: int) -> str:
     return os.readlink(inner, dir_fd=folder)
+
+
+@contextmanager
+def _above(root: Path, inner: str) -> Generator[int]:
+    with _folder(root) as top, _opened(open_beneath(top, inner, _PATH | os.O_DIRECTORY | os.O_NOFOLLOW)) as folder:
+        yield folder
 
 
 def _folder(path: Path) -> AbstractContextManager[int]:
@@ -527,12 +616,25 @@ def _opened(opened: int) -> Generator[int]:
         os.close(opened)
 
 
-def _attribute(entry: int | str, name: str) -> bytes | None:
+def _attribute(entry: str, name: str) -> bytes | None:
     try:
-        return os.getxattr(entry, name, follow_symlinks=isinstance(entry, int))
+        return os.getxattr(entry, name, follow_symlinks=False)
     except OSError as error:
         if error.errno in _NO_ATTRIBUTE:
             return None
+        raise
+
+
+def _extended(layer: Layer, inner: str, folder: int) -> dict[str, bytes]:
+    """The extended attributes that a program gave a file or folder: not the kernel's, which are the same for all."""
+    path = f"/proc/self/fd/{folder}/{inner}"
+    try:
+        names = os.listxattr(path, follow_symlinks=False)
+        kept = (name for name in names if not name.startswith((layer.marks, "security.", "trusted.overlay.")))
+        return {name: os.getxattr(path, name, follow_symlinks=False) for name in kept}
+    except OSError as error:
+        if error.errno in (*_NO_ATTRIBUTE, errno.EACCES, errno.EPERM, errno.ENOENT):
+            return {}
         raise
 
 

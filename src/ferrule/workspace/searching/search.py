@@ -6,7 +6,6 @@ import os
 import re
 from dataclasses import dataclass, field
 from itertools import compress, islice
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 # Counts what a search holds back, without a look inside: a note that only came with a match would tell of one.
 
 
-_TYPE = "kept"
 _LISTS = ("--files", "--threads=1")  # beside a search that has every core already
 
 
@@ -55,46 +53,16 @@ def not_held_back(paths: Paths, start: Place) -> Fit | None:
 
 async def count_held_back(program: str, paths: Paths, start: Place) -> int:
     """How many files below `start` the search leaves out because of a rule."""
-    kept, held = paths.kept, set[str]()
-    root = f"{start.root.path}/".replace("//", "/")
-
-    async def look(place: Place, *flags: str) -> None:
-        rest = b""
-        async with ripgrep(program, place, (*_LISTS, *flags), None) as running:
-            async for piece in running.output():
-                *found, rest = (rest + piece).split(b"\0")
-                listed = [root + os.fsdecode(name.removeprefix(b"./")) for name in found]
-                held.update(compress(listed, kept.all_held_back(listed, start.path)))
-            if await running.ended() not in (0, 1, 2):
-                raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
-
-    if names := kept.names(start.path):  # one look for all of them
-        await look(start, *(f"--type-add={_TYPE}:{_in_any_case(name)}" for name in names), f"--type={_TYPE}")
-    for place in kept.places(start.path):
-        folder = Path(place)
-        if not folder.is_relative_to(start.path):
-            folder = start.path  # a rule that begins above may be about all of it
-        if not folder.is_symlink() and folder.exists():
-            await look(Place(start.root, folder, str(folder)))
-    # A glob takes in what git ignores too, which the search leaves out: so it only tells whether there is anything.
-    if (globs := kept.anywhere(start.path)) and await _is_any(program, start, [f"--iglob={one}" for one in globs]):
-        await look(start)
-    return len(held)
-
-
-def _in_any_case(glob: str) -> str:
-    """A name's glob, which rules go by in any case and types of `rg` do not."""
-    return "".join(f"[{one.lower()}{one.upper()}]" if one.isalpha() else one for one in glob)
-
-
-async def _is_any(program: str, place: Place, flags: Sequence[str]) -> bool:
-    async with ripgrep(program, place, (*_LISTS, *flags), None) as running:
+    count, rest = 0, b""
+    if not paths.kept.may_hold_back(start.path):
+        return count
+    async with ripgrep(program, start, _LISTS, None) as running:
         async for piece in running.output():
-            if piece:
-                return True
+            listed, end, rest = (rest + piece).rpartition(b"\0")
+            count += paths.kept.count_held_in(start.root.path, os.fsdecode(listed + end), start.path)
         if await running.ended() not in (0, 1, 2):
             raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
-    return False
+    return count
 
 
 Mode = Literal["content", "files_with_matches", "count"]

@@ -50,7 +50,7 @@ class ContentStore:
                 sync_path(one)
         return known
 
-    def put(self, name: str, packed: bytes, *, durable: bool) -> None:
+    def put(self, name: str, packed: tuple[bytes, bytes], *, durable: bool) -> None:
         """Keep what `pack` gave under its digest, through any kill; if `durable`, once it returns, also a power cut."""
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -154,13 +154,13 @@ class NewContents(dict[str, int]):
         self[name] = size
 
 
-def pack(data: bytes) -> bytes:
-    """How a content lies in the store: compressed where that saves room on the disk."""
+def pack(data: bytes) -> tuple[bytes, bytes]:
+    """How a content lies in the store: a byte that says how, and the content, compressed where that saves room."""
     if _BLOCK <= len(data) <= _COMPRESSED_AT_ONCE:
         squeezed = zlib.compress(data, 1)
         if room(len(squeezed) + 1) < room(len(data) + 1):
-            return _ZLIB + squeezed
-    return _RAW + data
+            return _ZLIB, squeezed
+    return _RAW, data
 
 
 def unpack(packed: bytes) -> bytes:

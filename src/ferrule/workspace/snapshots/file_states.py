@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _LOOK = 0o500
+_AT_A_TIME = 1 << 20
 _NAMES = {Node.FILE: "a file", Node.LINK: "a link", Node.FOLDER: "a folder"}
 
 
@@ -83,10 +84,15 @@ class Nodes:
 
     def put(self, change: Change, wanted: State | None) -> bool:
         """Bring a path to one end of a change; True when all that is left is to write a file there."""
+        if change.of_folders:
+            try:
+                with self.above(change.path, make=wanted is not None) as (above, name):
+                    _put_folder(name, above, wanted)
+            except (FileNotFoundError, NotADirectoryError):
+                if wanted is not None:
+                    raise
+            return False  # gone, if only with the folder that it was in
         with self.above(change.path, make=wanted is not None) as (above, name):
-            if change.of_folders:
-                _put_folder(name, above, wanted)
-                return False
             if wanted is None:
                 os.unlink(name, dir_fd=above)
             elif wanted.node is Node.LINK:
@@ -195,6 +201,16 @@ Staged: TypeAlias = dict["Path", tuple[Place, str]]
 """What lies beside a file to take its place, by the file's path."""
 
 
+def _holds(file: BinaryIO, wanted: bytes) -> bool:
+    """Whether an open file has this content, which is not read into memory a second time."""
+    at = 0
+    while piece := file.read(_AT_A_TIME):
+        if not wanted.startswith(piece, at):
+            return False
+        at += len(piece)
+    return at == len(wanted)
+
+
 class FileStates:
     """The files of a workspace, looked at and put back. Contents above `largest` are not read."""
 
@@ -233,10 +249,13 @@ class FileStates:
         with os.fdopen(opened, "rb") as file:
             found = os.fstat(opened)
             mode = stat.S_IMODE(found.st_mode)
+            if holds is not None and found.st_size <= self._largest and _holds(file, holds):
+                return State(named or digest(holds), mode), holds
+            file.seek(0)
             data = file.read(self._largest + 1) if found.st_size <= self._largest else None
         if data is None or len(data) > self._largest:
             return State("", mode), None
-        return State(named if named and data == holds else digest(data), mode), data
+        return State(digest(data), mode), data
 
     def look(self, place: Place) -> State | None:
         """What is there, without its content."""

@@ -90,6 +90,21 @@ class NotAsBeforeError(PathError):
         )
 
 
+class HalfMadeError(PathError):
+    """Changes failed in the middle, and not all that was made of them could be taken back."""
+
+    def __init__(self, why: PathError) -> None:
+        super().__init__(
+            "half",
+            phrase(
+                "{problem} What was changed before in git directories, caches and very large files has stayed.",
+                problem=why.message,
+            ),
+            kind=why.kind,
+            suggestion=phrase("Look at what is there before you run the command again."),
+        )
+
+
 @dataclass(slots=True)
 class Plan:
     """What will be done: `contents` are new in the store and how much room they take, `data` what files hold before
@@ -321,14 +336,16 @@ class History:
         origin: Origin | None = None,
         *,
         check: Callable[[], None] | None = None,
+        unlisted: Sequence[Change] = (),
     ) -> Group | None:
         """Make changes of files, links and folders in the order given, as one: all of them or none.
 
         `content` opens what a file holds at one side of a change. `check` raises where the changes do not fit what is
-        there by now. A file above the caps is changed all the same, and noted as not covered.
+        there by now. A file above the caps is changed all the same, and noted as not covered. Of the `unlisted`, the
+        folders that the history leaves out and all in them, nothing is kept.
         """
-        with writing(*(path for one in changes for path in one.paths)):
-            return self._recorded(lambda: self._make(changes, content, origin or Origin(), check))
+        with writing(*(path for one in (*changes, *unlisted) for path in one.paths)):
+            return self._recorded(lambda: self._make(changes, content, origin or Origin(), check, unlisted))
 
     def _make(
         self,
@@ -336,31 +353,53 @@ class History:
         content: Callable[[Change, Side], BinaryIO],
         origin: Origin,
         check: Callable[[], None] | None,
+        unlisted: Sequence[Change],
     ) -> Group | None:
         with self._recovery.settled() as journal:
             if check is not None:
                 check()
+
+            stays = False
+
+            def put(these: Sequence[Change]) -> None:
+                nonlocal stays
+                for change in these:
+                    self._files.put(change, Side.AFTER, lambda _, change=change: content(change, Side.AFTER))
+                    stays = stays or not change.covered or change.repository is not None
+
             if not changes:
+                try:
+                    with synced_together() if len(unlisted) > _MANY else nullcontext():
+                        put(unlisted)
+                except PathError as error:
+                    if stays:
+                        raise HalfMadeError(error) from error
+                    raise
                 return None
             git = [one for one in changes if one.repository is not None]
             changes = [one for one in changes if one.repository is None]
             self.shell_changes.take_up(journal, (path for one in changes for path in one.paths))
-            many = len(changes) + len(git) > _MANY
+            many = len(changes) + len(git) + len(unlisted) > _MANY
             contents, at_hand = NewContents(), ContentsAtHand()
             needed: set[str] = set()
             kept = partial(self._both_kept, content=content, needed=needed, contents=contents, at_hand=at_hand)
             planned = [replace(one, covered=one.covered and kept(one, durable=not many)) for one in changes]
             held = HeldOfGit(git, lambda one: content(one, Side.BEFORE), self._files, self._store)
             self._store.require_current()
-            planned = [*in_order(planned), *held.deleted, *held.created]
+            apart = {one.path for one in unlisted}  # what is not covered of these, nothing waits for
+            ordered = in_order([one for one in planned if one.covered or one.path not in apart])
+            left_out = (one for one in planned if not one.covered and one.path in apart)
+            planned = [*ordered, *left_out, *held.deleted, *held.created]
             group = journal.begin(time.time(), origin, planned, contents | held.contents, durable=not many)
             try:
                 with synced_together() if many else nullcontext():
+                    put([one for one in unlisted if one.after is None])  # before the folders that they lie in
                     # What is done in a git directory stays, so that comes before what would be rolled back.
-                    for change in (*by_safety(git), *group.changes):
+                    for change in (*by_safety(git), *(one for one in group.changes if one.path not in apart)):
                         if not held.is_as_before(change):
                             raise NotAsBeforeError(one_line(self.show(change.path)))
-                        self._files.put(change, Side.AFTER, lambda _, change=change: content(change, Side.AFTER))
+                        put([change])
+                    put([one for one in unlisted if one.after is not None])
                     if not self._store.is_current():
                         raise _NotOnRecord(group, at_hand)
                     if git:
@@ -368,8 +407,10 @@ class History:
                     journal.finish(group, {})
             except _NotOnRecord:
                 raise
-            except BaseException:
+            except BaseException as error:
                 self._recovery.roll_back(group, at_hand)
+                if stays and isinstance(error, PathError):
+                    raise HalfMadeError(error) from error
                 raise
             self._store.tidy(group.number)
             return journal.group(group.number)

@@ -249,12 +249,13 @@ class SnapshotStore:
         if known is not None and self.contents.has(name, known, durable=durable):
             return True
         packed = pack(data)
-        needed = room(len(packed)) + pending.room
+        size = sum(map(len, packed))
+        needed = room(size) + pending.room
         while self.journal.totals()[0] + self._reserve.held + needed + _MARGIN > self.caps.total:
             if not self._drop_oldest(keep):
                 return False
         self.contents.put(name, packed, durable=durable)
-        pending.add(name, len(packed))
+        pending.add(name, size)
         return True
 
     def record(

@@ -229,6 +229,11 @@ def is_left_out(path: str, left_out: Collection[str]) -> bool:
     return False
 
 
+def marked_folders(folders: Iterable[str], exists: Callable[[str], bool]) -> set[str]:
+    """Of some folders below a root those that something in them marks as not to be looked into."""
+    return {folder for folder in folders if any(exists(f"{folder}/{mark}") for mark in _MARKS)}
+
+
 def below(paths: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
     """Those paths that lie in one of the folders."""
     tops = tuple(f"{folder}/" for folder in folders)
@@ -348,7 +353,7 @@ class TreeStore:
 
     def put(self, digest: str, data: bytes) -> int:
         """Keep a content; gives the bytes it takes more than before."""
-        packed = pack(data)
+        packed = b"".join(pack(data))
         query = "INSERT OR IGNORE INTO contents VALUES (?, ?, ?)"
         done = self._use(lambda database: database.execute(query, (digest, len(packed), packed)).rowcount)
         return len(packed) if done else 0

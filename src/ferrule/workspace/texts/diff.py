@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, AnyStr
 
 from ferrule.core.shown_text import cut_counted, one_line, quoted
 from ferrule.workspace.texts.text import lines_of
@@ -33,15 +33,22 @@ class Differing:
     skipped: int = 0
 
 
-def differing(before: str, after: str, around: int) -> Differing:
-    """The lines that differ, with `around` lines that are the same on either side, where there are so many."""
+def differing(before: AnyStr, after: AnyStr, around: int) -> Differing:
+    """The lines that differ, with `around` lines that are the same on either side, where there are so many. Bytes are
+    those of UTF-8.
+    """
     old, new, most = len(before), len(after), min(len(before), len(after))
     same = _longest(most, lambda low, high: before[low:high] == after[low:high])
-    start = _line_start(before, same, around)
+    ends: Any = ("\n", "\r", "\r\n") if isinstance(before, str) else (b"\n", b"\r", b"\r\n")
+    start = _line_start(before, same, around, ends[0])
     same = _longest(most - same, lambda low, high: before[old - high : old - low] == after[new - high : new - low])
-    end = _line_end(before, old - same, around)
-    new_end = end - old + new
-    return Differing(lines_of(before[start:end]), lines_of(after[start:new_end]), line_count(before[:start]))
+    end = _line_end(before, old - same, around, ends[0])
+    feeds, returns, both = (before.count(one, 0, start) for one in ends)
+    return Differing(_lines(before[start:end]), _lines(after[start : end - old + new]), feeds + returns - both)
+
+
+def _lines(text: str | bytes) -> list[str]:
+    return lines_of(text if isinstance(text, str) else text.decode())
 
 
 def line_count(text: str) -> int:
@@ -54,7 +61,10 @@ def line_count(text: str) -> int:
 
 def _longest(most: int, same: Callable[[int, int], bool]) -> int:
     """The length, up to `most`, to which two texts are the same, by what says so of one stretch."""
-    low, high = 0, most
+    low = 0
+    while low + _AT_A_TIME < most and same(low, low + _AT_A_TIME):
+        low += _AT_A_TIME
+    high = min(most, low + _AT_A_TIME)
     while low < high:
         middle = (low + high + 1) // 2
         if same(low, middle):
@@ -64,23 +74,26 @@ def _longest(most: int, same: Callable[[int, int], bool]) -> int:
     return low
 
 
-def _line_start(text: str, position: int, lines: int) -> int:
+def _line_start(text: AnyStr, position: int, lines: int, feed: AnyStr) -> int:
     """Where the line begins that lies so many lines before the one a character is on."""
     for _ in range(lines + 1):
         if position <= 0:
             return 0
-        position = text.rfind("\n", 0, position)
+        position = text.rfind(feed, 0, position)
     return position + 1
 
 
-def _line_end(text: str, position: int, lines: int) -> int:
+def _line_end(text: AnyStr, position: int, lines: int, feed: AnyStr) -> int:
     """Where the line ends that lies so many lines after the one a character is on."""
     for _ in range(lines + 1):
-        found = text.find("\n", position)
+        found = text.find(feed, position)
         if found < 0:
             return len(text)
         position = found + 1
     return position
+
+
+_AT_A_TIME = 1 << 20
 
 
 # Which lines changed between two texts, in time that grows with their length and not with its square.
@@ -226,7 +239,11 @@ def diff_file(
     """
     if before == after:
         return FileDiff()
-    part = differing(before.text if before else "", after.text if after else "", context)
+    was, now = before.source if before else "", after.source if after else ""
+    if isinstance(was, bytes) and isinstance(now, bytes):
+        part = differing(was, now, context)
+    else:
+        part = differing(before.text if before else "", after.text if after else "", context)
     changes = line_changes(part.old, part.new)
     shown = name if one_line(name) == name else quoted(name)
     head = [

@@ -34,6 +34,7 @@ _MARKS = (
 )
 _WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 UNICODE = ("utf-8", *_WIDE)
+_LARGE, _PIECE = 2 << 20, 1 << 20
 _ENOUGH_CHARACTERS = 16
 _MOST_TRIES = 6
 
@@ -42,11 +43,17 @@ _MOST_TRIES = 6
 class Text:
     """What a text file holds and how it is written; `newline` is empty when there is no line ending at all."""
 
-    text: str
+    source: str | bytes
+    """The text; of a large UTF-8 file its bytes, so that nobody who keeps this keeps the content twice."""
     encoding: str
     bom: bytes
     newline: Newline
     final_newline: bool
+
+    @property
+    def text(self) -> str:
+        """What the file says, decoded at each call where it is large."""
+        return self.source if isinstance(self.source, str) else self.source.decode()
 
 
 @dataclass(slots=True, frozen=True)
@@ -107,7 +114,12 @@ def decode(data: bytes) -> Text | None:
                 return _described(text, encoding, b"")
         return None
     try:
-        return _described(data.decode("utf-8"), "utf-8", b"")
+        if len(data) <= _LARGE:
+            return _described(data.decode("utf-8"), "utf-8", b"")
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for at in range(0, len(data), _PIECE):
+            decoder.decode(data[at : at + _PIECE], final=at + _PIECE >= len(data))
+        return _described(data, "utf-8", b"")
     except UnicodeDecodeError:
         pass
     for tried, encoding in enumerate(likely(data)):
@@ -124,20 +136,22 @@ def lines_of(text: str) -> list[str]:
     return list(StringIO(text, newline=""))  # twice as fast as splitting, and by the same rule
 
 
-def newline_of(text: str) -> Newline:
-    """How the lines of a text end."""
-    if "\r" not in text:
-        return "\n" if "\n" in text else ""
-    both = text.count("\r\n")
-    counts: dict[Newline, int] = {"\n": text.count("\n") - both, "\r\n": both, "\r": text.count("\r") - both}
+def newline_of(text: str | bytes) -> Newline:
+    """How the lines of a text, or of its bytes in UTF-8, end."""
+    if isinstance(text, bytes):
+        feeds, returns, both = text.count(b"\n"), text.count(b"\r"), text.count(b"\r\n")
+    else:
+        feeds, returns, both = text.count("\n"), text.count("\r"), text.count("\r\n")
+    counts: dict[Newline, int] = {"\n": feeds - both, "\r\n": both, "\r": returns - both}
     used: list[Newline] = [newline for newline, count in counts.items() if count]
     if len(used) > 1:
         return "mixed"
     return used[0] if used else ""
 
 
-def _described(text: str, encoding: str, bom: bytes) -> Text:
-    return Text(text, encoding, bom, newline_of(text), text.endswith(("\n", "\r")))
+def _described(text: str | bytes, encoding: str, bom: bytes) -> Text:
+    ends = text.endswith((b"\n", b"\r")) if isinstance(text, bytes) else text.endswith(("\n", "\r"))
+    return Text(text, encoding, bom, newline_of(text), ends)
 
 
 def _exactly(data: bytes, encoding: str) -> str | None:
@@ -168,25 +182,79 @@ def splice(data: bytes, text: Text, edits: Iterable[Edit]) -> bytes:
 
     `text` is what `decode(data)` gave. The edits must not overlap; their order does not matter.
     """
+    whole = text.text
+    length = len(whole)
+    ordered = _in_order(edits, length)
+    bounds = [0, *(place for edit in ordered for place in (edit.start, edit.end)), length]
+    # Kept and replaced pieces in turn. They are proven to be the file's bytes by being encoded again, a part at a time
+    # where no state of the encoder goes from one to the next.
+    most = _PIECE if text.encoding in UNICODE else max(length, 1)
+    if not data.startswith(text.bom):
+        raise _inseparable(text.encoding)
+    at = len(text.bom)
+    places: list[int] = [at]
+    for start, end in pairwise(bounds):
+        for part in range(start, end, most):
+            encoded = whole[part : min(part + most, end)].encode(text.encoding)
+            if not data.startswith(encoded, at):
+                raise _inseparable(text.encoding)
+            at += len(encoded)
+        places.append(at)
+    if at != len(data):
+        raise _inseparable(text.encoding)
+    del whole  # a large one would be held beside the file's old and new bytes
+    view = memoryview(data)
+    pieces: list[bytes | memoryview] = [view[start:end] for start, end in pairwise(places)]
+    for place, edit in enumerate(ordered):
+        pieces[2 * place + 1] = _encoded(edit.new, text.encoding)
+    changed = b"".join([text.bom, *pieces])
+    if text.encoding not in UNICODE and (
+        changed[len(text.bom) :].decode(text.encoding, "replace") != apply_edits(text.text, ordered)
+    ):
+        raise _inseparable(text.encoding)
+    return changed
+
+
+def splice_utf_8(data: bytes, edits: Iterable[Edit]) -> bytes:
+    """The same for bytes of UTF-8 without a mark, where the edits are of bytes."""
+    ordered = _in_order(edits, len(data))
+    view, done = memoryview(data), 0
+    pieces: list[bytes | memoryview] = []
+    for edit in ordered:
+        if any(data[at : at + 1] and data[at] & 0xC0 == 0x80 for at in (edit.start, edit.end)):
+            raise ValueError(f"an edit from {edit.start} to {edit.end} is of parts of a character")
+        pieces += (view[done : edit.start], _encoded(edit.new, "utf-8"))
+        done = edit.end
+    return b"".join((*pieces, view[done:]))
+
+
+def in_bytes(text: str, edits: Iterable[Edit]) -> list[Edit]:
+    """Edits of a text, which are in order, as edits of its bytes in UTF-8."""
+    at = size = 0
+    found: list[Edit] = []
+    for edit in edits:
+        size += _size(text, at, edit.start)
+        end = size + _size(text, edit.start, edit.end)
+        found.append(Edit(size, end, edit.new))
+        at, size = edit.end, end
+    return found
+
+
+def _size(text: str, start: int, end: int) -> int:
+    """Of a part of a text in UTF-8."""
+    return sum(len(text[at : min(at + _PIECE, end)].encode()) for at in range(start, end, _PIECE))
+
+
+def _in_order(edits: Iterable[Edit], length: int) -> list[Edit]:
+    """The edits by place; they must lie in a text of so many characters or bytes, and not overlap."""
     ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
-    length = len(text.text)
     for edit in ordered:
         if not 0 <= edit.start <= edit.end <= length:
             raise ValueError(f"an edit from {edit.start} to {edit.end} of a text of {length} characters")
     for before, after in pairwise(ordered):
         if after.start < before.end:
             raise ValueError(f"edits overlap: one ends at {before.end}, the next starts at {after.start}")
-    bounds = [0, *(place for edit in ordered for place in (edit.start, edit.end)), len(text.text)]
-    # Kept and replaced pieces in turn. They are proven to be the file's bytes by being put together again.
-    pieces = [text.text[start:end].encode(text.encoding) for start, end in pairwise(bounds)]
-    if text.bom + b"".join(pieces) != data:
-        raise _inseparable(text.encoding)
-    for place, edit in enumerate(ordered):
-        pieces[2 * place + 1] = _encoded(edit.new, text.encoding)
-    changed = b"".join(pieces)
-    if text.encoding not in UNICODE and changed.decode(text.encoding, "replace") != apply_edits(text.text, ordered):
-        raise _inseparable(text.encoding)
-    return text.bom + changed
+    return ordered
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
