@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ferrule.agent.agent import Agent, AgentLimits
+    from ferrule.agent.agent import Agent
     from ferrule.agent.agent_events import (
         AgentEvent,
         AgentNotice,
@@ -15,13 +15,20 @@ if TYPE_CHECKING:
         CallAsked,
         Compacted,
         Ending,
+        OutputDelta,
         Steered,
         TurnEnded,
         TurnStarted,
+        WaitingCall,
     )
     from ferrule.agent.conversation import Conversation
+    from ferrule.agent.limits import AgentLimits, Budget
+    from ferrule.agent.model_hooks import ModelHook
     from ferrule.agent.saved_sessions import SavedConversation
-    from ferrule.core.model import AssistantMessage, ToolResults, UserMessage
+    from ferrule.agent.step_tools import StepContext
+    from ferrule.agent.turn_log import TurnStateError
+    from ferrule.agent.turn_store import StoredTurn, TurnStore
+    from ferrule.core.model import AssistantMessage, CallDelta, ModelSettings, ToolResults, UserMessage
 
 __all__ = [
     "Agent",
@@ -30,25 +37,32 @@ __all__ = [
     "AgentNotice",
     "Answered",
     "AssistantMessage",
+    "Budget",
     "CallAsked",
+    "CallDelta",
     "Compacted",
     "Conversation",
     "Ending",
+    "ModelHook",
+    "ModelSettings",
+    "OutputDelta",
     "SavedConversation",
     "Steered",
+    "StepContext",
+    "StoredTurn",
     "ToolResults",
     "TurnEnded",
     "TurnStarted",
+    "TurnStateError",
+    "TurnStore",
     "UserMessage",
+    "WaitingCall",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "agent.agent": (
-            "Agent",
-            "AgentLimits",
-        ),
+        "agent.agent": ("Agent",),
         "agent.agent_events": (
             "AgentEvent",
             "Answered",
@@ -56,14 +70,23 @@ __getattr__, __dir__ = lazy_names(
             "Compacted",
             "Ending",
             "AgentNotice",
+            "OutputDelta",
             "Steered",
             "TurnEnded",
             "TurnStarted",
+            "WaitingCall",
         ),
         "agent.conversation": ("Conversation",),
+        "agent.limits": ("AgentLimits", "Budget"),
+        "agent.model_hooks": ("ModelHook",),
         "agent.saved_sessions": ("SavedConversation",),
+        "agent.step_tools": ("StepContext",),
+        "agent.turn_log": ("TurnStateError",),
+        "agent.turn_store": ("StoredTurn", "TurnStore"),
         "core.model": (
             "AssistantMessage",
+            "CallDelta",
+            "ModelSettings",
             "ToolResults",
             "UserMessage",
         ),

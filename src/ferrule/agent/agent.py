@@ -1,455 +1,158 @@
-"""The agent: a model, a runtime and a conversation, and what a person can do while it works.
-
-In a turn the model is asked, its calls run, it reads the results, until it answers in words (M1).
-"""
+"""The agent: a model, a runtime and a conversation, and what a person can do while it works (M1)."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import uuid
 from collections import deque
-from contextlib import aclosing
-from dataclasses import dataclass, fields, replace
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from contextlib import aclosing, contextmanager
+from copy import copy
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
-from ferrule.agent.agent_events import AgentEvent, AgentNotice, Answered, Ending, Steered, TurnEnded, TurnStarted
-from ferrule.agent.calling import ENDED, NOTED, Calling, Repeats, TurnModel, bounded, note
-from ferrule.agent.conversation import GO_ON, SAY_SOMETHING, Conversation, Hearing, Room
-from ferrule.core.errors import ErrorKind, Stage, StoppedError
-from ferrule.core.model import (
-    AssistantMessage,
-    Finished,
-    ModelError,
-    ModelFault,
-    ModelRequest,
-    ToolResults,
-    Usage,
-    UserMessage,
-)
-from ferrule.core.phrases import advice, phrase
-from ferrule.pipeline.record import EventQueue
+from ferrule.agent.agent_events import AgentEvent, Ending, TurnEnded
+from ferrule.agent.compaction import Room
+from ferrule.agent.conversation import Conversation
+from ferrule.agent.limits import AgentLimits, Budget, Meter, running, runtime_above
+from ferrule.agent.model_hooks import ModelHooks
+from ferrule.agent.output import OutputForm
+from ferrule.agent.step_tools import ShownTools, StepContext, toolset
+from ferrule.agent.turn import Turn, end_task
+from ferrule.core.model import NO_SETTINGS, ModelSettings, Usage, UserMessage, check_settings
+from ferrule.core.tool import Tool
 from ferrule.pipeline.run import Runtime
-from ferrule.registry.registry import Registry, ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+
+    from typing_extensions import TypeVar as DefaultTypeVar
 
     from ferrule.agent.agent_events import Compacted
-    from ferrule.agent.conversation import MessageJournal
+    from ferrule.agent.model_hooks import ModelHook
+    from ferrule.agent.step_tools import HistoryProcessor, Prepare, Toolset
+    from ferrule.agent.turn_log import ConversationJournal
+    from ferrule.agent.turn_store import TurnStore
     from ferrule.core.context import ModelAdapter, Session, ToolContext
-    from ferrule.core.model import Effort, Model
-    from ferrule.core.result import Attachment, ToolResult
-    from ferrule.core.tool import Tool
+    from ferrule.core.model import Message, Model
+    from ferrule.core.result import Attachment
+    from ferrule.pipeline.confirm import Answer
+    from ferrule.registry.registry import ToolSource
 
-
-@dataclass(slots=True, frozen=True)
-class AgentLimits:
-    """Bounds on one turn; None is no bound.
-
-    `tokens` counts what the model reads and writes, `cost` is in US dollars, `seconds` is the time of the whole turn
-    with its calls. `result_chars` bounds each result as the model reads it. `context_tokens` is taken for the size of
-    a model's context where the model does not know it.
-    """
-
-    steps: int | None = 100
-    tokens: int | None = None
-    cost: float | None = None
-    seconds: float | None = None
-    result_chars: int = 40_000
-    context_tokens: int = 100_000
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if value is not None and not 0 < value < float("inf"):
-                raise ValueError(f"AgentLimits: {one.name} must be a number above 0, not {value!r}.")
-
-
-# What a turn has used so far, against what it may use. A sub-agent's use counts for whoever started it too.
-
-
-class Meter:
-    """Counts the steps, tokens and money of one turn."""
-
-    def __init__(self, limits: AgentLimits, parent: Meter | None = None) -> None:
-        self._limits = limits
-        self._parent = parent
-        self._began = monotonic()
-        self.steps = 0
-        self.usage = Usage()
-
-    def add(self, usage: Usage) -> None:
-        """Count an answer."""
-        self.usage += usage
-        if self._parent is not None:
-            self._parent.add(usage)
-
-    @property
-    def seconds_left(self) -> float | None:
-        """How long the turn may still go on; None for as long as it likes."""
-        limit = self._limits.seconds
-        return None if limit is None else max(0.0, self._began + limit - monotonic())
-
-    def problem(self) -> tuple[str, str] | None:
-        """Which limit is reached, and what the person can do; None while the turn may go on."""
-        limits, used = self._limits, self.usage
-        tokens = used.input_tokens + used.output_tokens
-        if limits.steps is not None and self.steps >= limits.steps:
-            return _steps(limits.steps), _go_on("--max-steps")
-        if limits.tokens is not None and tokens >= limits.tokens:
-            count, most = f"{tokens:,}", f"{limits.tokens:,}"
-            said = phrase("The turn used {count} tokens; its limit is {most}.", count=count, most=most)
-            return said, _go_on("--max-tokens")
-        if limits.cost is not None and used.cost is not None and used.cost >= limits.cost:
-            cost, most = f"{used.cost:.4f}", f"{limits.cost:.4f}"
-            said = phrase("The turn cost ${cost}; its limit is ${most}.", cost=cost, most=most)
-            return said, _go_on("--max-cost")
-        if (left := self.seconds_left) is not None and left <= 0:
-            return self.out_of_time
-        return self._parent.problem() if self._parent is not None else None
-
-    @property
-    def out_of_time(self) -> tuple[str, str]:
-        seconds = f"{self._limits.seconds or 0:g}"
-        return phrase("The turn took {seconds} s, which is its limit.", seconds=seconds), _go_on("--timeout")
-
-
-def _steps(most: int) -> str:
-    if most == 1:
-        return phrase("The turn had 1 step, which is its limit.")
-    return phrase("The turn had {count} steps, which is its limit.", count=f"{most:,}")
-
-
-def _go_on(option: str) -> str:
-    return phrase("Nothing is lost: say how to continue, or raise the limit ({option}).", option=option)
-
-
-logger = logging.getLogger("ferrule.agent")
-
-_MOST_GOING_ON = 3
-_MOST_EMPTY = 2
-
-INTERRUPTED = advice("The user stopped it.", "You stopped it.")
-_OTHERWISE = phrase("Rephrase the request, or choose another model.")
-
-
-class Turn:
-    """A turn while it runs. Its work is a task of its own: stopping it never depends on who reads the events."""
-
-    def __init__(self, agent: Agent, text: str, attachments: Sequence[Attachment], typed: str = "") -> None:
-        self._agent = agent
-        self._conversation = agent.conversation
-        self._text = text
-        self._attachments = tuple(attachments)
-        self._typed = typed
-        self._queue = EventQueue[AgentEvent]()
-        self._hearing = Hearing(self._queue.put)
-        self._repeats = Repeats()
-        self._effort: Effort | None = agent.effort  # some providers refuse a change while calls are answered
-        self._task: asyncio.Task[TurnEnded] | None = None
-        self._stopped: TurnEnded | None = None
-        self._words = ""
-        """The model's last words: those of its last answer, and of the ones it was cut off in before."""
-        self.failure: Exception | None = None
-        """Why the model gave no answer, where it gave none."""
-        self.meter = Meter(agent.limits, agent.parent_meter)
-
-    # Seen from outside
-
-    def stop(self, ending: Ending, problem: str, suggestion: str = "") -> None:
-        """End the turn now, however far it is; the first reason given counts."""
-        if self._stopped is None:
-            self._stopped = self._ended(ending, problem, suggestion)
-            if self._task is not None:
-                self._task.cancel()
-
-    async def events(self) -> AsyncGenerator[AgentEvent, None]:
-        """Everything that happens, ending with `TurnEnded`. Leaving early stops the turn."""
-        conversation = self._conversation
-        conversation.turn += 1
-        typed = self._typed if self._typed != self._text else ""
-        conversation.add(UserMessage(self._text, self._attachments, typed, conversation.turn))
-        self._agent.enter_session(TurnModel(self._agent.model, self.meter.add), conversation.turn)
-        ended = self._ended(Ending.INTERRUPTED)
-        try:
-            yield TurnStarted(conversation.turn, self._text)
-            self._task = task = asyncio.ensure_future(self._work())
-            task.add_done_callback(lambda _: self._queue.close())
-            timer = self._start_timer()
-            try:
-                if self._stopped is not None:
-                    task.cancel()
-                while (event := await self._queue.next()) is not None:
-                    yield event
-                ended = self._stopped or ended if task.cancelled() else task.result()
-            finally:
-                if timer is not None:
-                    timer.cancel()
-                await _end(task)
-        finally:
-            conversation.settle(INTERRUPTED)
-            conversation.usage += self.meter.usage
-            if conversation.journal is not None:
-                conversation.journal.turn_ended(
-                    conversation.turn, ended.ending, self.meter.usage, self._agent.model.name
-                )
-        yield replace(ended, text=self._words, usage=self.meter.usage, steps=self.meter.steps)
-
-    def _start_timer(self) -> asyncio.TimerHandle | None:
-        left = self.meter.seconds_left
-        if left is None:
-            return None
-        return asyncio.get_running_loop().call_later(left, lambda: self.stop(Ending.LIMIT, *self.meter.out_of_time))
-
-    def _ended(self, ending: Ending, problem: str = "", suggestion: str = "") -> TurnEnded:
-        return TurnEnded(ending, self._words, self.meter.usage, self.meter.steps, problem, suggestion)
-
-    def _failed(self, error: ModelError) -> TurnEnded:
-        self.failure = error
-        return self._ended(Ending.FAILED, error.message, error.suggestion)
-
-    # The work itself
-
-    async def _work(self) -> TurnEnded:
-        try:
-            return await self._steps()
-        except asyncio.CancelledError:
-            self._keep_what_was_said()
-            raise
-        except ModelError as error:
-            self._keep_what_was_said()
-            return self._failed(error)
-        except Exception as error:
-            logger.exception("The turn failed")
-            self._keep_what_was_said()
-            self.failure = error
-            problem = phrase("An internal error stopped the turn: {kind}.", kind=type(error).__name__)
-            return self._ended(Ending.FAILED, problem, phrase("See the log for details. The conversation is intact."))
-
-    async def _steps(self) -> TurnEnded:
-        empty = cut_off = 0
-        while True:
-            await self._deliver_steering()
-            if reached := self.meter.problem():
-                return self._ended(Ending.LIMIT, *reached)
-            finished = await self._ask()
-            message = finished.message
-            if finished.stop == "refused":
-                return self._refused(message)
-            if not message.text.strip() and not message.calls:
-                empty += 1
-                if empty > _MOST_EMPTY:
-                    said = phrase(
-                        "`{name}` gave an empty answer {empty} times.", name=self._agent.model.name, empty=empty
-                    )
-                    return self._failed(ModelError(ModelFault.GARBLED, said, suggestion=_OTHERWISE))
-                self._conversation.add(UserMessage(SAY_SOMETHING))
-                continue
-            self._conversation.add(message)
-            self._agent.room.sizes.told(self._conversation.messages, finished.usage)
-            self._queue.put(Answered(message, finished.usage))
-            if message.calls:
-                self._words = message.text
-                if await self._call(finished) >= ENDED:
-                    problem = phrase("The model made the same call with the same result {count} times.", count=ENDED)
-                    return self._ended(Ending.LOOP, problem, phrase("Tell it what to do instead."))
-                cut_off = 0
-                continue
-            self._words = self._words + message.text if cut_off else message.text
-            if finished.stop == "length":
-                cut_off += 1
-                if cut_off <= _MOST_GOING_ON:
-                    self._conversation.add(UserMessage(GO_ON))
-                    continue
-                self._queue.put(
-                    AgentNotice(phrase("The answer was cut off by the model's length limit, and may be incomplete."))
-                )
-            if not self._agent.steering:
-                return self._ended(Ending.DONE)
-            cut_off = 0
-
-    async def _ask(self) -> Finished:
-        """One answer of the model; a conversation that is too long for it is made shorter first, or once it says so."""
-        agent, room = self._agent, self._agent.room
-        limit = room.limit(agent.model, agent.limits.context_tokens)
-        if room.tokens(agent.system) > limit:
-            await self._make_room(limit)
-        try:
-            finished = await self._listen()
-        except ModelError as error:
-            if error.fault is not ModelFault.TOO_LONG or not await self._make_room(room.too_long(agent.system)):
-                raise
-            finished = await self._listen()
-        self._hearing.text = ""
-        self.meter.steps += 1
-        self.meter.add(finished.usage)
-        if self.meter.steps == 1 and agent.limits.cost is not None and finished.usage.cost is None:
-            self._queue.put(
-                AgentNotice(
-                    phrase(
-                        "The price of `{name}` is unknown, so a cost limit cannot be enforced.", name=agent.model.name
-                    )
-                )
-            )
-        return replace(finished, message=self._conversation.identified(finished.message))
-
-    async def _listen(self) -> Finished:
-        agent = self._agent
-        request = ModelRequest(
-            tuple(self._conversation.messages), agent.system, agent.tools.tools(), effort=self._effort
-        )
-        return await self._hearing.listen(agent.model, request)
-
-    async def _make_room(self, limit: int) -> bool:
-        agent = self._agent
-        compacted = await agent.room.make(agent.model, agent.system, limit, self.meter.add)
-        if compacted is not None:
-            self._queue.put(compacted)
-        return compacted is not None
-
-    async def _call(self, finished: Finished) -> int:
-        """Run the calls of an answer and keep their results; gives how often the most repeated of them came."""
-        agent, calls = self._agent, finished.message.calls
-        runtime = agent.runtime.with_tools(agent.tools)
-        calling = Calling(calls, runtime, agent.session, agent.parent, self._queue.put)
-        try:
-            results = await (calling.refuse(_torn()) if finished.stop == "length" else calling.run())
-        except asyncio.CancelledError:
-            why = self._stopped.problem if self._stopped is not None and self._stopped.problem else INTERRUPTED
-            self._keep(calling.interrupted(why))
-            raise
-        most = agent.result_chars(len(calls))
-        worst = 0
-        noted: list[ToolResult] = []
-        for call, result in zip(calls, results, strict=True):
-            tool = agent.tools.get(call.name)
-            times = self._repeats.count(call, result, tool)
-            worst = max(worst, times)
-            kept = bounded(result, most, tool)
-            if times >= NOTED:
-                kept.llm_content += note(times)
-                self._queue.put(
-                    AgentNotice(
-                        phrase(
-                            "The same call to `{name}` gave the same result {times} times.",
-                            name=call.name,
-                            times=times,
-                        )
-                    )
-                )
-            noted.append(kept)
-        self._conversation.add(ToolResults(tuple(noted)))
-        return worst
-
-    def _keep(self, results: list[ToolResult]) -> None:
-        most = self._agent.result_chars(len(results))
-        self._conversation.add(ToolResults(tuple(bounded(result, most) for result in results)))
-
-    async def _deliver_steering(self) -> None:
-        steering = self._agent.steering
-        while steering:
-            text = steering[0]
-            message = await self._agent.hear(text)
-            if steering and steering[0] == text:  # it was not taken back meanwhile
-                steering.popleft()
-                self._conversation.add(message)
-                self._queue.put(Steered(text))
-
-    def _refused(self, message: AssistantMessage) -> TurnEnded:
-        if message.text.strip():
-            self._conversation.add(AssistantMessage(message.text))
-            self._words = message.text
-        said = phrase("`{name}` declined to continue.", name=self._agent.model.name)
-        return self._failed(ModelError(ModelFault.REFUSED, said, suggestion=_OTHERWISE))
-
-    def _keep_what_was_said(self) -> None:
-        """An answer that broke off was seen by the person; the model must know of it too."""
-        if self._hearing.text.strip():
-            self._conversation.add(AssistantMessage(self._hearing.text))
-            self._words = self._hearing.text
-            self._hearing.text = ""
-
-
-def _torn() -> StoppedError:
-    return StoppedError(
-        Stage.VALIDATE,
-        ErrorKind.VALIDATION,
-        phrase("The call was not run: the answer was cut off by its length limit, so its arguments may be incomplete."),
-        phrase("Call it again with less in one answer, for example by writing a long file in several parts."),
+    DepsT = DefaultTypeVar("DepsT", default=None)
+    OutputT = DefaultTypeVar("OutputT", default=str)
+    OutputType = (
+        type[OutputT]
+        | Callable[..., Awaitable[OutputT] | OutputT]
+        | Sequence[type[OutputT] | Callable[..., Awaitable[OutputT] | OutputT]]
     )
-
-
-async def _end(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait until it has really ended, however often the wait itself is cancelled."""
-    if task.done():
-        return
-    task.cancel()
-    again: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            again = error
-    if again is not None:
-        raise again
+else:
+    DepsT, OutputT = TypeVar("DepsT"), TypeVar("OutputT")
+Validator = TypeVar("Validator", bound="Callable[..., Any]")
 
 
 async def _as_said(text: str) -> UserMessage:
     return UserMessage(text)
 
 
+def _is_a(deps: object, kind: type[Any]) -> bool:
+    """Whether it is of that type, as far as can be said: a protocol may be one that can't be checked."""
+    try:
+        return isinstance(deps, kind)
+    except TypeError:
+        return True
+
+
 _DEFAULT_LIMITS = AgentLimits()
 _CHARACTERS_A_TOKEN = 3
 
 
-class Agent:
+class Agent(Generic[DepsT, OutputT]):
     """Works on what a user says, one turn at a time, with tools.
 
-    `tools` are those it is shown and may call; in plan mode only the read-only ones among them. They run in `runtime`,
-    with its policy, questions and records; left out, in one of its own. Without `tools` it has all of the runtime's.
-    `system` is what the model is told before everything else, asked for once a turn. `model`, `effort` and `limits`
-    may be replaced between turns. A sub-agent has a `parent`: the context of the call that it works for.
+    `tools` are those it is shown and may call, without those of other roles, and in plan mode only the read-only ones;
+    a function of the session chooses them for each turn. They run in `runtime`, with its policy, questions and
+    records; left out, in one of its own. Without `tools` it has all of the runtime's. `prepare` chooses among them
+    before each request: it returns the tools to show, or None for all. `system` is what the model is told before
+    everything else, asked for once a turn. `hooks` check requests and answers. `limits` bound each turn, a `budget` all
+    turns of the agents that share it. `model`, `settings`, `limits` and `budget` may be replaced between turns.
+
+    `output` is what a turn ends with, if not with words: a type, a function whose arguments are the output, or a list
+    of them, in which `str` stands for words. `deps_type` is the type of what the program passes with each turn, for
+    tools that take `ToolContext[…]` of it, and for `prepare`.
+
+    `turns` keeps every step, so that a turn can pause for deferred tools and approvals, and outlive its process
+    (`resume`). `history` are functions that change what the model reads of the conversation, one after the other.
+
+    A sub-agent has a `parent`: the context of the call that it works for. It works in the parent's runtime and with
+    its `deps`, and what it uses counts for the turn of the agent above.
     """
 
     def __init__(
         self,
         model: Model,
-        tools: ToolSource | Iterable[Tool[Any]] | None = None,
+        tools: Toolset | Callable[[Session], Toolset] | None = None,
         *,
         runtime: Runtime | None = None,
         system: Callable[[], str] | str = "",
+        settings: ModelSettings = NO_SETTINGS,
+        prepare: Prepare[DepsT] | None = None,
+        hooks: Iterable[ModelHook] = (),
         limits: AgentLimits = _DEFAULT_LIMITS,
+        budget: Budget | None = None,
         conversation: Conversation | None = None,
-        save: MessageJournal | None = None,
+        history: Iterable[HistoryProcessor] = (),
+        turns: TurnStore | None = None,
+        save: ConversationJournal | None = None,
         parent: ToolContext | None = None,
-        parent_meter: Meter | None = None,
+        output: OutputType[OutputT] = str,
+        deps_type: type[DepsT] | None = None,
     ) -> None:
         if not hasattr(model, "stream"):
             meant = f": write open_model({model!r})" if isinstance(model, str) else ""
             raise TypeError(f"An Agent takes a model, not {model!r}{meant}.")
-        source = tools if tools is None or isinstance(tools, ToolSource) else Registry(tools)
+        if runtime is not None and not hasattr(runtime, "batch"):
+            raise TypeError(f"`runtime` is a Runtime, not {runtime!r}. Tools come second: Agent(model, [find_order]).")
+        if not isinstance(limits, AgentLimits):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"`limits` is an AgentLimits, not {type(limits).__name__}.")
+        if budget is not None and not isinstance(budget, Budget):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"`budget` is a Budget, not {type(budget).__name__}.")
+        self._choose_tools: Callable[[Session], Toolset] | None = None
+        source: ToolSource | None = None
+        if callable(tools) and not isinstance(tools, Tool):
+            self._choose_tools = tools
+        elif tools is not None:
+            source = toolset(cast("Toolset", tools))
+        if runtime is None and parent is not None:
+            runtime = runtime_above(parent)
         self.runtime = runtime = runtime if runtime is not None else Runtime(source or ())
         self.model = model
+        self.settings = settings
+        self.prepare = prepare
+        self.hooks = ModelHooks(hooks)
+        self.history = tuple(history)
+        self.turns = turns
         self.limits = limits
+        self.budget = budget
         self.parent = parent
-        self.parent_meter = parent_meter
         self.steering: deque[str] = deque()
         """What the user said while it worked and the model has not read yet; the next turn begins with it."""
         self.hear: Callable[[str], Awaitable[UserMessage]] = _as_said
         """Makes what was said while it worked into a message, once the model is about to read it."""
-        self.effort: Effort | None = None
-        """How much the model should think before it answers; None leaves that to the model."""
         self.system = ""
         """What the model is told before everything else, as this turn began."""
         self._system = system
         self.conversation = conversation if conversation is not None else Conversation()
+        if save is not None and turns is not None:
+            raise ValueError("An Agent takes `save` or `turns`: either keeps its conversation.")
         if save is not None:
             self.conversation.journal = save
-        self._tools = source if source is not None else runtime.tools
-        self._plan = self._tools.for_mode("plan")
+        self._tools = ShownTools(source if source is not None else runtime.tools)
+        self.output_form = OutputForm(output)
+        self.output_form.refuse_taken_names(self._tools.source)
+        self.deps_type: type[Any] | None = deps_type
         self._turn: Turn | None = None
-        self._failure: Exception | None = None
+        check_settings(model, settings)
 
     @property
     def conversation(self) -> Conversation:
@@ -460,6 +163,7 @@ class Agent:
     def conversation(self, conversation: Conversation) -> None:
         self._conversation = conversation
         self.room = Room(conversation)
+        self._handed_to: Agent[Any, Any] | None = None
 
     @property
     def session(self) -> Session:
@@ -467,8 +171,22 @@ class Agent:
 
     @property
     def tools(self) -> ToolSource:
-        """The tools that the model is shown and may call, as the permission mode is now."""
-        return self._plan if getattr(self.runtime.policy, "mode", "") == "plan" else self._tools
+        """The tools that the model may be shown, for the session's caller and as the permission mode is now."""
+        return self.tools_for(self.session)
+
+    def tools_for(self, session: Session) -> ToolSource:
+        """The tools that the agent may show in a session."""
+        chosen = self._tools if self._choose_tools is None else ShownTools(toolset(self._choose_tools(session)))
+        return chosen.seen_by(session, self._mode)
+
+    @property
+    def _mode(self) -> str:
+        return getattr(self.runtime.policy, "mode", "")
+
+    @property
+    def active(self) -> Agent[Any, Any]:
+        """The agent that answers now: this one, or the one that it handed the conversation over to."""
+        return self._handed_to or self
 
     @property
     def working(self) -> bool:
@@ -480,45 +198,238 @@ class Agent:
         """What the turn that runs now has used; None between turns."""
         return self._turn.meter if self._turn is not None else None
 
+    def output_validator(self, validator: Validator) -> Validator:
+        """Have a function check each output before it is taken: `check(output)`, or `check(context, output)`.
+
+        It may be async. What it raises as `ToolError` or `ValueError` is for the model, which then tries again. What it
+        returns takes the output's place, unless that is None.
+        """
+        self.output_form.validators.append(validator)
+        return validator
+
     # What a person does
 
-    async def answer(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
-        """One turn to its end: `text` is the answer, `ending` says whether a limit or somebody stopped it before.
+    @overload
+    async def answer(
+        self: Agent[None, OutputT],
+        text: str,
+        attachments: Sequence[Attachment] = (),
+        *,
+        deps: None = None,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> TurnEnded[OutputT]: ...
+    @overload
+    async def answer(
+        self,
+        text: str,
+        attachments: Sequence[Attachment] = (),
+        *,
+        deps: DepsT,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> TurnEnded[OutputT]: ...
+    async def answer(
+        self,
+        text: str,
+        attachments: Sequence[Attachment] = (),
+        *,
+        deps: Any = None,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> TurnEnded[Any]:
+        """One turn to its end: `output` is the answer, `ending` says whether a limit or the user stopped it before.
 
-        Raises `ModelError` where the model gave no answer; `run` tells of that in its last event instead.
+        Raises `ModelError` where the model gave no answer, or no valid output; so does `output` of a turn that was
+        stopped. `deps` is what tools get as `ToolContext.deps`.
         """
-        ended: TurnEnded | None = None
-        async with aclosing(self.run(text, attachments)) as events:
+        ended = await self._end_of_turn(self._run(text, attachments, "", deps, settings))
+        if ended.ending is Ending.FAILED and ended.error is not None:
+            raise ended.error
+        return ended
+
+    async def _end_of_turn(self, events: AsyncGenerator[AgentEvent[Any], None]) -> TurnEnded[Any]:
+        ended: TurnEnded[Any] | None = None
+        async with aclosing(events):
             async for event in events:
                 if isinstance(event, TurnEnded):
                     ended = event
         assert ended is not None  # noqa: S101 - every turn ends with it
-        if ended.ending is Ending.FAILED and (failure := self._failure) is not None:
-            self._failure = None
-            raise failure
         return ended
 
-    def answer_sync(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
+    @overload
+    def answer_sync(
+        self: Agent[None, OutputT],
+        text: str,
+        attachments: Sequence[Attachment] = (),
+        *,
+        deps: None = None,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> TurnEnded[OutputT]: ...
+    @overload
+    def answer_sync(
+        self,
+        text: str,
+        attachments: Sequence[Attachment] = (),
+        *,
+        deps: DepsT,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> TurnEnded[OutputT]: ...
+    def answer_sync(
+        self,
+        text: str,
+        attachments: Sequence[Attachment] = (),
+        *,
+        deps: Any = None,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> TurnEnded[Any]:
         """`answer` for code without `await`: a script, a thread, a notebook."""
         from ferrule.pipeline.tool_loops import run_and_wait
 
-        return run_and_wait(lambda: self.answer(text, attachments), "answer_sync")
+        return run_and_wait(lambda: self.answer(text, attachments, deps=deps, settings=settings), "answer_sync")
 
-    async def run(
-        self, text: str, attachments: Sequence[Attachment] = (), *, typed: str = ""
-    ) -> AsyncGenerator[AgentEvent, None]:
+    @overload
+    def answer_all(
+        self: Agent[None, OutputT],
+        prompts: Iterable[str],
+        *,
+        at_once: int = 10,
+        deps: None = None,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> AsyncGenerator[tuple[str, TurnEnded[OutputT]], None]: ...
+    @overload
+    def answer_all(
+        self,
+        prompts: Iterable[str],
+        *,
+        at_once: int = 10,
+        deps: DepsT,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> AsyncGenerator[tuple[str, TurnEnded[OutputT]], None]: ...
+    async def answer_all(
+        self,
+        prompts: Iterable[str],
+        *,
+        at_once: int = 10,
+        deps: Any = None,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> AsyncGenerator[tuple[str, TurnEnded[Any]], None]:
+        """Answer many prompts, `at_once` of them at a time, and yield each with the end of its turn, as they end.
+
+        Each begins with an empty conversation, in a session of its own. A failure is an ending like any other. `limits`
+        bound each turn, a `budget` all of them together. Leaving the loop early stops those that run.
+        """
+        if isinstance(prompts, str):
+            raise TypeError(f"`answer_all` takes a list of prompts. Write [{prompts!r}].")
+        if at_once < 1:
+            raise ValueError(f"`at_once` must be at least 1, not {at_once}.")
+        self._require_deps(deps)
+        waiting = iter(prompts)
+        turns: dict[asyncio.Task[TurnEnded[Any]], str] = {}
+        try:
+            while True:
+                for prompt in islice(waiting, at_once - len(turns)):
+                    turns[asyncio.ensure_future(self._alone(prompt, deps, settings))] = prompt
+                if not turns:
+                    return
+                done, _ = await asyncio.wait(turns, return_when=asyncio.FIRST_COMPLETED)
+                ended = next(one for one in turns if one in done)
+                yield turns.pop(ended), ended.result()
+        finally:
+            for one in turns:
+                one.cancel()
+            for one in turns:
+                await end_task(one)
+
+    async def _alone(self, prompt: str, deps: Any, settings: ModelSettings) -> TurnEnded[Any]:
+        """One turn that has nothing to do with any other."""
+        if self.parent is not None:
+            other = self.working_in(self.runtime, self.parent)
+            return await self._end_of_turn(other.run(prompt, deps=deps, settings=settings))
+        runtime = self.runtime.with_tools(self.runtime.tools)
+        runtime.session = session = replace(self.session, id=uuid.uuid4().hex, state=dict(self.session.state))
+        try:
+            other = self.working_in(runtime, None)
+            return await self._end_of_turn(other.run(prompt, deps=deps, settings=settings))
+        finally:
+            await session.close()
+
+    @overload
+    def run(
+        self: Agent[None, OutputT],
+        text: str,
+        attachments: Sequence[Attachment] = (),
+        *,
+        typed: str = "",
+        deps: None = None,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> AsyncGenerator[AgentEvent[OutputT], None]: ...
+    @overload
+    def run(
+        self,
+        text: str,
+        attachments: Sequence[Attachment] = (),
+        *,
+        typed: str = "",
+        deps: DepsT,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> AsyncGenerator[AgentEvent[OutputT], None]: ...
+    def run(
+        self,
+        text: str,
+        attachments: Sequence[Attachment] = (),
+        *,
+        typed: str = "",
+        deps: Any = None,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> AsyncGenerator[AgentEvent[Any], None]:
         """One turn; the last event is always `TurnEnded`. Closing the stream early stops the turn.
 
-        `typed` is what the user typed, where `text` has more for the model.
+        `typed` is what the user typed, where `text` has more for the model. `deps` is what tools get as
+        `ToolContext.deps`. `settings` are for this turn, in place of the agent's own.
         """
+        return self._run(text, attachments, typed, deps, settings)
+
+    async def _run(
+        self, text: str, attachments: Sequence[Attachment], typed: str, deps: Any, settings: ModelSettings
+    ) -> AsyncGenerator[AgentEvent[Any], None]:
         if self._turn is not None:
             raise RuntimeError("This agent is working on a turn; use `steer` to add a message to it.")
-        turn = self._turn = Turn(self, text, attachments, typed)
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"A prompt is text, not {text!r}.")
+        deps = self._require_deps(deps)
+        if self.parent is not None and (above := running.get()) is not None:
+            self.conversation.share_ids(above.conversation)
+        if self.turns is not None and self.parent is None and not self._is_kept(self.turns):
+            self.turns.begin(self.conversation, self.session)
+        with self._held():
+            async with aclosing(self._work(Turn(self, text, attachments, typed, deps, settings))) as events:
+                async for event in events:
+                    yield event
+
+    def _is_kept(self, turns: TurnStore) -> bool:
+        """Whether the conversation is in the store; one that was unused for long is removed from it."""
+        journal = self.conversation.journal
+        return journal is not None and turns.has(getattr(journal, "id", ""))
+
+    @contextmanager
+    def _held(self) -> Generator[None]:
+        """Have other processes see that this one works on the turn."""
+        journal = self.conversation.journal
+        name = getattr(journal, "id", "") if self.turns is not None else ""
+        if not name or self.turns is None:
+            yield
+            return
+        self.turns.hold(name)
+        try:
+            yield
+        finally:
+            self.turns.let_go(name)
+
+    async def _work(self, turn: Turn) -> AsyncGenerator[AgentEvent[Any], None]:
+        self._turn = turn
         events = turn.events()
         try:
             async for event in events:
                 if isinstance(event, TurnEnded):  # whoever stops reading here may begin the next turn at once
-                    self._turn, self._failure = None, turn.failure
+                    self._turn = None
                 yield event
         finally:
             try:
@@ -526,6 +437,91 @@ class Agent:
             finally:
                 if self._turn is turn:
                     self._turn = None
+
+    # A turn that was paused, or whose process ended
+
+    async def resume(
+        self,
+        state: str | bytes | Mapping[str, Any] | None = None,
+        *,
+        results: Mapping[str, Any] | None = None,
+        answers: Mapping[str, Answer | str] | None = None,
+        deps: Any = None,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> TurnEnded[OutputT]:
+        """Go on with a turn, from the `state` that `TurnEnded` or `TurnStore.turns` gave; raises as `answer` does.
+
+        `results` are what deferred tools gave, by `WaitingCall.id`: a value, or a `ToolError`. `answers` are decisions
+        about approvals: "once", "always", "no", or an `Answer` with a reason. What is left out is waited for again.
+        Calls that had ended are not run again; one that was interrupted is, if its tool only reads or is idempotent.
+
+        Without a `state`, goes on with the open turn of `conversation`. Raises `TurnStateError` for a state that was
+        changed, has expired, is another user's, or was resumed already, and `ValueError` for what the turn does not
+        wait for.
+        """
+        going_on = self.resume_run(state, results=results, answers=answers, deps=deps, settings=settings)
+        ended = await self._end_of_turn(going_on)
+        if ended.ending is Ending.FAILED and ended.error is not None:
+            raise ended.error
+        return ended
+
+    async def resume_run(
+        self,
+        state: str | bytes | Mapping[str, Any] | None = None,
+        *,
+        results: Mapping[str, Any] | None = None,
+        answers: Mapping[str, Answer | str] | None = None,
+        deps: Any = None,
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> AsyncGenerator[AgentEvent[OutputT], None]:
+        """`resume`, with every event as it happens."""
+        from ferrule.agent.resuming import check_caller, checked
+
+        if self._turn is not None:
+            raise RuntimeError("This agent is working on a turn; another agent can resume the state.")
+        deps, conversation = self._require_deps(deps), self.conversation
+        if state is not None:
+            if self.turns is None:
+                raise ValueError("To resume a state, give the Agent the TurnStore that it was kept in: `turns=…`.")
+            journal, conversation = self.turns.open(state)
+            check_caller(journal.caller, self.session.caller)
+        open_turn = conversation.open
+        if open_turn is None:
+            raise RuntimeError("There is no turn to resume: the last one has ended.")
+        given_answers, given_results = checked(open_turn.waiting, answers or {}, results or {}, self.tools)
+        if conversation is not self.conversation:
+            self.conversation = conversation
+        self._restore_handovers()
+        text = next((one.text for one in reversed(conversation.messages) if isinstance(one, UserMessage)), "")
+        turn = Turn(self, text, (), "", deps, settings, resumed=True)
+        turn.check_start()  # before the state is used up
+        with self._held():
+            conversation.resume(given_answers, given_results)
+            async with aclosing(self._work(turn)) as events:
+                async for event in events:
+                    yield event
+
+    def _restore_handovers(self) -> None:
+        """Have the agent answer that the conversation was handed over to last."""
+        if self._handed_to is not None:
+            return
+        for name in self.conversation.handed_to:
+            target = getattr(self.active.tools.get(name), "agent", None)
+            if target is None:
+                raise ValueError(f"The conversation was handed over by `{name}`, which is no tool of this agent now.")
+            self.hand_over(target)
+
+    def _require_deps(self, deps: Any) -> Any:
+        """What a turn works with; raises `TypeError` if it needs something and has nothing."""
+        if deps is None:
+            above = self.parent.deps if self.parent is not None else None
+            deps = above if above is not None else self.session.deps
+        wanted = self.deps_type or self.active.deps_type
+        if deps is None and wanted is not None and self.parent is None:
+            raise TypeError(f"This agent's tools work with a {wanted.__name__}: pass `deps=…` with each turn.")
+        if self.deps_type is not None and deps is not None and not _is_a(deps, self.deps_type):
+            raise TypeError(f"This agent's `deps` are a {self.deps_type.__name__}, not {type(deps).__name__}.")
+        return deps
 
     def steer(self, text: str) -> None:
         """Say something while it works: the model reads it with the next results."""
@@ -540,17 +536,84 @@ class Agent:
         """Put the conversation into a summary now, between turns; None when there is nothing to leave out."""
         if self._turn is not None:
             raise RuntimeError("This agent is working on a turn; its conversation cannot be changed now.")
+        if self.conversation.open is not None:
+            raise RuntimeError("This conversation has a turn that has not ended; resume it first.")
         limit = self.room.limit(self.model, self.limits.context_tokens)
         return await self.room.make(self.model, self.system, limit, self._count, summarise=True)
 
     def _count(self, usage: Usage) -> None:
         self.conversation.usage += usage
 
+    # Agents that work for this one
+
+    def as_tool(self, name: str, description: str, *, limits: AgentLimits | None = None) -> Tool[Any]:
+        """A tool that gives this agent a task and returns its last words.
+
+        Each call begins with an empty conversation, in the runtime of the agent that calls, so under its policy,
+        questions and records, and with its `deps`. What it uses counts for the turn that calls it, whose limits hold
+        for it too, besides its own. If it has an `output`, the call's result is that as JSON.
+        """
+        from ferrule.agent.sub_agents import AgentTool
+
+        return AgentTool(self, name, description, limits)
+
+    def as_handoff(self, name: str, description: str) -> Tool[Any]:
+        """A tool that hands the conversation over to this agent, which answers from then on, in later turns too.
+
+        It sees the whole conversation, works in the runtime and within the limits of the agent that was asked, and ends
+        turns with that one's output.
+        """
+        from ferrule.agent.sub_agents import Handoff
+
+        return Handoff(self, name, description)
+
+    def working_in(
+        self, runtime: Runtime, parent: ToolContext | None, tools: ToolSource | None = None, system: str | None = None
+    ) -> Self:
+        """The same agent with an empty conversation, working in another runtime, perhaps with other tools."""
+        other = copy(self)
+        if tools is not None:
+            other._choose_tools, other._tools = None, ShownTools(tools)  # noqa: SLF001
+        if system is not None:
+            other._system = system  # noqa: SLF001
+        other.runtime, other.parent, other.conversation = runtime, parent, Conversation()
+        other.steering, other._turn = deque(), None  # noqa: SLF001
+        return other
+
+    def hand_over(self, target: Agent[Any, Any]) -> Agent[Any, Any]:
+        """Have another agent answer in this one's conversation; returns it as it works there."""
+        if target is self:
+            self._handed_to = None
+            return self
+        other = target.working_in(self.runtime, self.parent)
+        other.output_form = self.output_form
+        other.output_form.refuse_taken_names(other.tools)
+        other.begin()
+        self._handed_to = other
+        return other
+
     # What a turn needs
+
+    def begin(self) -> None:
+        """Have the functions of the agent say what holds for a turn: its system prompt and its tools."""
+        self.system = self._system if isinstance(self._system, str) else self._system()
+        if self._choose_tools is not None:
+            self._tools = ShownTools(toolset(self._choose_tools(self.session)))
+            self.output_form.refuse_taken_names(self._tools.source)
+
+    async def tools_of_step(self, number: int, messages: Sequence[Message], deps: DepsT) -> ToolSource:
+        """The tools that the next request shows."""
+        shown = self._tools.seen_by(self.session, self._mode)
+        if self.prepare is None:
+            return shown
+        step = StepContext(number, self.session, tuple(messages), shown.tools(), deps)
+        return await self._tools.for_step(self.prepare, step, self._mode)
 
     def enter_session(self, adapter: ModelAdapter, turn: int) -> None:
         """Tell the session of the turn that begins; a sub-agent works within the turn of whoever started it."""
-        self.system = self._system if isinstance(self._system, str) else self._system()
+        self.begin()
+        if self.active is not self:
+            self.active.begin()
         if self.parent is None:
             self.session.turn = str(turn)
             self.session.model = self.model.name

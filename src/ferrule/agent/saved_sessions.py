@@ -11,108 +11,23 @@ from __future__ import annotations
 import json
 import logging
 import os
-from base64 import b64decode, b64encode
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from ferrule.agent.agent_events import plain
-from ferrule.agent.conversation import Conversation, said_by_user, well_formed
-from ferrule.core.call import RawCall
-from ferrule.core.errors import ErrorKind
+from ferrule.agent.conversation import LOST, Conversation, DamagedLogError, said_by_user
+from ferrule.agent.turn_log import ConversationJournal, from_form, to_form
 from ferrule.core.files import lock, write_all
-from ferrule.core.model import AssistantMessage, ToolResults, Usage, UserMessage
+from ferrule.core.model import UserMessage
 from ferrule.core.phrases import phrase
-from ferrule.core.result import Attachment, ErrorInfo, ToolResult
-from ferrule.core.secrets import redact_text, redact_value
 from ferrule.core.shown_text import flattened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
-    from ferrule.core.model import Message
-
-
-# Messages as JSON and back: how a conversation is kept, without the secrets that can be recognised in it.
-
-
-def to_form(message: Message) -> dict[str, Any]:
-    """Plain JSON values. What a provider wants back word for word stays as it is: it would not take it otherwise."""
-    if isinstance(message, UserMessage):
-        form: dict[str, Any] = {"type": "user", "text": redact_text(message.text)}
-        attachments = [_attachment_form(one) for one in message.attachments]
-        return _with(form, attachments=attachments, typed=redact_text(message.typed), turn=message.turn)
-    if isinstance(message, AssistantMessage):
-        form = {"type": "assistant", "text": redact_text(message.text)}
-        calls = [_call_form(call) for call in message.calls]
-        return _with(form, calls=calls, thinking=redact_text(message.thinking), kept=plain(dict(message.kept)))
-    return {"type": "results", "results": [_result_form(one) for one in message.results]}
-
-
-def from_form(form: Mapping[str, Any]) -> Message:
-    """The message again; raises `KeyError`, `TypeError` or `ValueError` where the form is none."""
-    match form["type"]:
-        case "user":
-            attachments = tuple(_attachment(one) for one in form.get("attachments", ()))
-            typed, turn = str(form.get("typed", "")), int(form.get("turn", 0))
-            return UserMessage(str(form["text"]), attachments, typed, turn)
-        case "assistant":
-            calls = tuple(
-                RawCall(str(one["name"]), one["arguments"], id=str(one["id"]), version=one.get("version"))
-                for one in form.get("calls", ())
-            )
-            return AssistantMessage(str(form["text"]), calls, str(form.get("thinking", "")), form.get("kept", {}))
-        case "results":
-            return ToolResults(tuple(_result(one) for one in form["results"]))
-        case other:
-            raise ValueError(f"`{other}` is not a kind of message")
-
-
-def _with(form: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return form | {key: value for key, value in more.items() if value}
-
-
-def _call_form(call: RawCall) -> dict[str, Any]:
-    form = {"id": call.id, "name": call.name, "arguments": plain(redact_value(call.arguments))}
-    return _with(form, version=call.version)
-
-
-def _result_form(result: ToolResult) -> dict[str, Any]:
-    form = {
-        "call_id": result.call_id,
-        "tool": result.tool,
-        "success": result.success,
-        "llm_content": redact_text(result.llm_content),
-        "display_content": redact_text(result.display_content),
-    }
-    error = {"type": result.error.kind.value, "message": redact_text(result.error.message)} if result.error else None
-    return _with(form, error=error, attachments=[_attachment_form(one) for one in result.attachments])
-
-
-def _result(form: Mapping[str, Any]) -> ToolResult:
-    error = form.get("error")
-    return ToolResult(
-        call_id=str(form["call_id"]),
-        tool=str(form["tool"]),
-        success=bool(form["success"]),
-        llm_content=str(form["llm_content"]),
-        display_content=str(form["display_content"]),
-        error=ErrorInfo(ErrorKind(error["type"]), str(error["message"])) if error else None,
-        attachments=[_attachment(one) for one in form.get("attachments", ())],
-    )
-
-
-def _attachment_form(one: Attachment) -> dict[str, Any]:
-    data = b64encode(one.data).decode() if one.data is not None else None
-    form = _with({"media_type": one.media_type}, data=data, uri=one.uri, name=one.name)
-    return form if one.after is None else form | {"after": one.after}
-
-
-def _attachment(form: Mapping[str, Any]) -> Attachment:
-    data = b64decode(form["data"]) if "data" in form else None
-    return Attachment(str(form["media_type"]), data, form.get("uri"), form.get("name"), after=form.get("after"))
+    from ferrule.agent.turn_log import Entry
 
 
 logger = logging.getLogger("ferrule.agent")
@@ -120,7 +35,6 @@ logger = logging.getLogger("ferrule.agent")
 VERSION = 1
 _DAY = 86_400
 _SHOWN = 80
-_LOST = phrase("The program ended during this call; whether it ran is unknown. Check before you repeat it.")
 
 
 class SavedConversationError(Exception):
@@ -140,7 +54,7 @@ class SessionLine:
     """How the first thing that was said begins."""
 
 
-class SavedConversation:
+class SavedConversation(ConversationJournal):
     """The file of one session, open for adding. It is made with the first message, so a session without one leaves
     nothing behind.
     """
@@ -154,23 +68,38 @@ class SavedConversation:
         """Why nothing is saved any more, if something went wrong."""
         self._file: int | None = None
 
+    @staticmethod
+    def resume(folder: Path, session_id: str, workspace: Path, model: str) -> tuple[SavedConversation, Conversation]:
+        """The conversation of a session as it was saved, and its file; an empty one if nothing was saved.
+
+        Raises `SavedConversationError` if the file is open in another process or cannot be read.
+        """
+        saved = SavedConversation(folder, session_id, workspace, model)
+        if saved.path.parent != folder:
+            raise ValueError(f"{session_id!r} cannot name a session.")
+        return load(saved.path) if saved.path.exists() else (saved, Conversation(journal=saved))
+
     # As a conversation's journal
 
-    def said(self, message: Message) -> None:
-        self._write(to_form(message))
-
-    def compacted(self, messages: Sequence[Message]) -> None:
-        self._write({"type": "compacted", "messages": [to_form(message) for message in messages]})
-
-    def turn_ended(self, turn: int, ending: str, usage: Usage, model: str) -> None:
-        self._write({"type": "turn", "turn": turn, "ending": str(ending), "usage": asdict(usage), "model": model})
+    def write(self, entry: Entry) -> None:
+        self._write(entry)
 
     def take_over(self, conversation: Conversation) -> None:
         """Go on with a conversation that another file has: all of it is written here too."""
-        for message in conversation.messages:
-            self.said(message)
-        self.turn_ended(conversation.turn, "forked", conversation.usage, self.model)
         conversation.journal = self
+        for message in conversation.messages:
+            self._write(to_form(message))
+        for name in conversation.handed_to:
+            self._write({"type": "handed_over", "to": name})
+        self._write(
+            {
+                "type": "turn",
+                "turn": conversation.turn,
+                "ending": "forked",
+                "usage": asdict(conversation.usage),
+                "model": self.model,
+            }
+        )
 
     def close(self) -> None:
         """Let others have the file."""
@@ -226,7 +155,6 @@ def load(path: Path) -> tuple[SavedConversation, Conversation]:
         saved.close()
         raise
     conversation.journal = saved
-    conversation.settle(_LOST)
     return saved, conversation
 
 
@@ -234,7 +162,8 @@ def fork(path: Path, session_id: str) -> tuple[SavedConversation, Conversation]:
     """A copy of a saved session under a new id; the first stays as it is, also where another process has it open."""
     first = _closed(path)
     conversation = _read(path, first)
-    conversation.settle(_LOST)
+    conversation.settle(LOST)
+    conversation.open = None
     saved = SavedConversation(path.parent, session_id, Path(first.workspace), first.model)
     saved.take_over(conversation)
     return saved, conversation
@@ -248,21 +177,14 @@ def _closed(path: Path) -> SavedConversation:
 
 
 def _read(path: Path, saved: SavedConversation) -> Conversation:
-    messages: list[Message] = []
-    usage, turn = Usage(), 0
     *lines, _torn = path.read_bytes().split(b"\n")
+    entries: list[Entry] = []
     for number, line in enumerate(lines[1:], 2):
         try:
-            form = json.loads(line)
-            if form["type"] == "turn":
-                usage, turn = usage + Usage(**form["usage"]), int(form["turn"])
-                saved.model = str(form["model"])
-            elif form["type"] == "compacted":
-                messages = [from_form(one) for one in form["messages"]]
-            else:
-                messages.append(message := from_form(form))
-                if isinstance(message, UserMessage):
-                    turn = max(turn, message.turn)  # also of a turn that a kill ended
+            entry = json.loads(line)
+            entries.append(entry)
+            if entry["type"] == "turn" and not entry.get("in"):
+                saved.model = str(entry["model"])
         except (ValueError, TypeError, KeyError) as error:
             raise SavedConversationError(
                 phrase(
@@ -272,12 +194,12 @@ def _read(path: Path, saved: SavedConversation) -> Conversation:
                     error=error,
                 )
             ) from None
-    conversation = Conversation(messages, usage=usage, turn=turn)
-    if (problem := well_formed(messages)) and problem != "the last calls have no results":
+    try:
+        return Conversation.replay(entries)
+    except DamagedLogError as problem:
         raise SavedConversationError(
             phrase("{path} is damaged: {problem}. Start a new session.", path=path, problem=problem)
-        )
-    return conversation
+        ) from None
 
 
 def find(folder: Path, named: str) -> Path:

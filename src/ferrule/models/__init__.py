@@ -9,6 +9,7 @@ from ferrule._lazy import lazy_names
 if TYPE_CHECKING:
     from ferrule.core.model import (
         AssistantMessage,
+        CallDelta,
         CallStarted,
         Finished,
         Message,
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
         ModelError,
         ModelEvent,
         ModelFault,
+        ModelPrice,
         ModelRequest,
+        ModelSettings,
         Preparing,
         Retrying,
         TextDelta,
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AssistantMessage",
+    "CallDelta",
     "CallStarted",
     "Finished",
     "Message",
@@ -36,7 +40,9 @@ __all__ = [
     "ModelError",
     "ModelEvent",
     "ModelFault",
+    "ModelPrice",
     "ModelRequest",
+    "ModelSettings",
     "Preparing",
     "Provider",
     "Retrying",
@@ -55,6 +61,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "core.model": (
             "AssistantMessage",
+            "CallDelta",
             "CallStarted",
             "Finished",
             "Message",
@@ -62,7 +69,9 @@ __getattr__, __dir__ = lazy_names(
             "ModelError",
             "ModelEvent",
             "ModelFault",
+            "ModelPrice",
             "ModelRequest",
+            "ModelSettings",
             "Preparing",
             "Retrying",
             "TextDelta",

@@ -12,9 +12,10 @@ from ferrule.models.known_models import output_limit_of
 from ferrule.models.wire_form import AnswerReader, CallIds, CallPieces, WireForm, attached, recall, transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from ferrule.core.model import ModelEvent, ModelRequest
+    from ferrule.core.model import ModelEvent, ModelRequest, ModelSettings
+    from ferrule.core.tool import Tool
     from ferrule.models.faults import Endpoint, Faults
     from ferrule.models.wire_form import Frame
 
@@ -23,7 +24,10 @@ _STOPS: dict[str, StopReason] = {
     "end_turn": "end", "stop_sequence": "end", "pause_turn": "end", "tool_use": "calls", "max_tokens": "length",
     "model_context_window_exceeded": "length", "refusal": "refused",
 }  # fmt: skip
+# https://platform.claude.com/docs/en/build-with-claude/structured-outputs
+_WRITES_OUTPUT = re.compile(r"claude-[a-z]+-(?:4-[1-9](?!\d)|[5-9](?!\d))")
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+_AUTO = {"type": "auto"}
 _COUNTED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _CACHED = {"cache_control": {"type": "ephemeral"}}
 _VERSION = "2023-06-01"
@@ -43,7 +47,9 @@ class AnthropicForm(WireForm):
     """`POST v1/messages`."""
 
     dialect = "anthropic"
-    optional_fields = frozenset({"temperature", "thinking", "input_examples"})
+    optional_fields = frozenset({"input_examples", "output_config"})
+    lacks = frozenset({"temperature", "seed"})  # models that take a temperature get one as an extra field
+    caches = frozenset({"off", "5m", "1h"})
     models_path = "v1/models?limit=1000"
 
     def path(self, model: str) -> str:
@@ -53,31 +59,59 @@ class AnthropicForm(WireForm):
         version = {"anthropic-version": _VERSION}
         return {**version, "x-api-key": endpoint.key} if endpoint.key else version
 
+    def unfit(self, settings: ModelSettings, model: str) -> str:
+        if settings.effort is not None and self._limit(settings, model) < 2 * _LEAST_THINKING:
+            return phrase(
+                "It needs `max_output_tokens` of at least {least} to think with `effort`.", least=2 * _LEAST_THINKING
+            )
+        if settings.effort is not None and settings.tool_choice not in (None, "auto"):
+            return phrase("It takes `effort` only with the tool choice `auto`.")
+        return super().unfit(settings, model)
+
     def body(self, request: ModelRequest, model: str) -> dict[str, Any]:
+        settings = request.settings
         messages = self._messages(request, model)
+        cached = _CACHED
+        if settings.prompt_cache is not None:
+            ttl = settings.prompt_cache
+            cached = {} if ttl == "off" else {"cache_control": {"type": "ephemeral", "ttl": ttl}}
         # Cache up to the last two turns of the person: this request writes what the next one reads.
         for turn in [turn for turn in messages if turn["role"] == "user"][-2:]:
-            turn["content"][-1] = {**turn["content"][-1], **_CACHED}
-        limit = request.max_output_tokens or min(
-            _MOST_OUTPUT, output_limit_of(self._provider, model) or _UNKNOWN_OUTPUT
-        )
+            turn["content"][-1] = {**turn["content"][-1], **cached}
+        limit = self._limit(settings, model)
         body: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": limit, "stream": True}
         if request.system:
-            body["system"] = [{"type": "text", "text": request.system, **_CACHED}]
+            body["system"] = [{"type": "text", "text": request.system, **cached}]
         tools = self._exporter.definitions(request.tools)
+        choice = settings.tool_choice or "auto"
         if tools:
-            body["tools"] = [*tools[:-1], {**tools[-1], **_CACHED}]
-            if request.tool_choice != "auto":
-                body["tool_choice"] = {"type": _CHOICES[request.tool_choice]}
+            body["tools"] = [*tools[:-1], {**tools[-1], **cached}]
+            chosen: dict[str, Any] = {"type": "tool", "name": self._exporter.names.external(choice)}
+            if choice in _CHOICES:
+                chosen = {"type": _CHOICES[choice]}
+            if settings.parallel_calls is not None and choice != "none":
+                chosen["disable_parallel_tool_use"] = not settings.parallel_calls
+            if chosen != _AUTO:
+                body["tool_choice"] = chosen
         elif any(isinstance(message, AssistantMessage) and message.calls for message in request.messages):
             body["tools"] = [_NO_TOOL]
             body["tool_choice"] = {"type": "none"}
-        thinking = min(_THINKING[request.effort], limit // 2) if request.effort is not None else 0
-        if thinking >= _LEAST_THINKING and request.tool_choice == "auto":  # nothing else goes with it
-            body["thinking"] = {"type": "enabled", "budget_tokens": thinking}
-        elif request.temperature is not None:
-            body["temperature"] = request.temperature
+        if settings.effort is not None and choice == "auto":  # no other choice goes with thinking
+            body["thinking"] = {"type": "enabled", "budget_tokens": min(_THINKING[settings.effort], limit // 2)}
+        if settings.stop:
+            body["stop_sequences"] = list(settings.stop)
+        if request.output is not None:
+            schema = self._outputs.export(request.output).definition["input_schema"]
+            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         return body
+
+    def writes_output(self, model: str, output: Tool[Any], tools: Sequence[Tool[Any]]) -> bool:
+        return _WRITES_OUTPUT.match(model) is not None and "strict" in self._outputs.export(output).definition
+
+    def _limit(self, settings: ModelSettings, model: str) -> int:
+        return settings.max_output_tokens or min(
+            _MOST_OUTPUT, output_limit_of(self._provider, model) or _UNKNOWN_OUTPUT
+        )
 
     def reader(self, faults: Faults, model: str) -> AnthropicReader:
         return AnthropicReader(self._provider, model, self._exporter, faults)

@@ -12,9 +12,10 @@ from ferrule.dialects.payload import an_item, count, items, words
 from ferrule.models.wire_form import AnswerReader, CallIds, WireForm, attached, chat_names, recall, transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from ferrule.core.model import AssistantMessage, ModelEvent, ModelRequest
+    from ferrule.core.model import AssistantMessage, ModelEvent, ModelRequest, ModelSettings
+    from ferrule.core.tool import Tool
     from ferrule.models.faults import Endpoint, Faults
     from ferrule.models.wire_form import Frame
 
@@ -29,6 +30,8 @@ _CHOICES = {"none": "NONE", "required": "ANY"}
 # https://ai.google.dev/gemini-api/docs/thought-signatures: for calls that another model made.
 _FOREIGN_CALL = "skip_thought_signature_validator"
 _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384}
+# https://ai.google.dev/gemini-api/docs/structured-output
+_WRITES_OUTPUT = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)")
 _WANTS_SIGNATURES = re.compile(r"gemini-(?:[3-9]|\d\d)")
 
 
@@ -36,6 +39,7 @@ class GeminiForm(WireForm):
     """`POST models/NAME:streamGenerateContent?alt=sse`."""
 
     dialect = "gemini"
+    lacks = frozenset({"parallel_calls"})
     models_path = "models?pageSize=1000"
 
     def path(self, model: str) -> str:
@@ -52,24 +56,43 @@ class GeminiForm(WireForm):
         ]
         return [name.removeprefix("models/") for name in chat_names(able, "name")]
 
+    def unfit(self, settings: ModelSettings, model: str) -> str:
+        if settings.effort is not None and not (_WANTS_SIGNATURES.match(model) or model.startswith("gemini-2.5")):
+            return phrase("It has no `{setting}` setting.", setting="effort")
+        return super().unfit(settings, model)
+
     def body(self, request: ModelRequest, model: str) -> dict[str, Any]:
+        settings = request.settings
         body: dict[str, Any] = {"contents": self._contents(request, model)}
         if request.system:
             body["systemInstruction"] = {"parts": [{"text": request.system}]}
         if request.tools:
             body["tools"] = [{"functionDeclarations": self._exporter.definitions(request.tools)}]
-            if request.tool_choice != "auto":
-                body["toolConfig"] = {"functionCallingConfig": {"mode": _CHOICES[request.tool_choice]}}
-        settings: dict[str, Any] = {}
-        if request.max_output_tokens is not None:
-            settings["maxOutputTokens"] = request.max_output_tokens
-        if request.temperature is not None:
-            settings["temperature"] = request.temperature
-        if request.effort is not None and _WANTS_SIGNATURES.match(model):
-            settings["thinkingConfig"] = {"thinkingLevel": request.effort, "includeThoughts": True}
-        elif request.effort is not None and model.startswith("gemini-2.5"):
-            settings["thinkingConfig"] = {"thinkingBudget": _BUDGETS[request.effort], "includeThoughts": True}
-        return {**body, "generationConfig": settings} if settings else body
+            if (choice := settings.tool_choice or "auto") in _CHOICES:
+                body["toolConfig"] = {"functionCallingConfig": {"mode": _CHOICES[choice]}}
+            elif choice != "auto":
+                named = [self._exporter.names.external(choice)]
+                body["toolConfig"] = {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": named}}
+        chosen: dict[str, Any] = {}
+        if settings.max_output_tokens is not None:
+            chosen["maxOutputTokens"] = settings.max_output_tokens
+        if settings.temperature is not None:
+            chosen["temperature"] = settings.temperature
+        if settings.seed is not None:
+            chosen["seed"] = settings.seed
+        if settings.stop:
+            chosen["stopSequences"] = list(settings.stop)
+        if settings.effort is not None and _WANTS_SIGNATURES.match(model):
+            chosen["thinkingConfig"] = {"thinkingLevel": settings.effort, "includeThoughts": True}
+        elif settings.effort is not None:
+            chosen["thinkingConfig"] = {"thinkingBudget": _BUDGETS[settings.effort], "includeThoughts": True}
+        if request.output is not None:
+            chosen["responseMimeType"] = "application/json"
+            chosen["responseJsonSchema"] = self._outputs.export(request.output).definition["parametersJsonSchema"]
+        return {**body, "generationConfig": chosen} if chosen else body
+
+    def writes_output(self, model: str, output: Tool[Any], tools: Sequence[Tool[Any]]) -> bool:
+        return (_WANTS_SIGNATURES if tools else _WRITES_OUTPUT).match(model) is not None
 
     def reader(self, faults: Faults, model: str) -> GeminiReader:
         return GeminiReader(self._provider, model, self._exporter, faults)

@@ -17,19 +17,21 @@ from weakref import WeakKeyDictionary
 
 from ferrule.core.errors import MissingExtraError
 from ferrule.core.http_fetch import FetchError, fetch
-from ferrule.core.model import Finished, ModelError, ModelFault, Retrying
+from ferrule.core.model import Finished, ModelError, ModelFault, ModelRequest, Retrying, Usage, UserMessage
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
 from ferrule.dialects.payload import an_item, count, items, jsonable, words
 from ferrule.models.faults import PATIENT, Faults, Tries, TryAgain
-from ferrule.models.known_models import context_of, cost_of
-from ferrule.models.wire_form import Frame
+from ferrule.models.known_models import context_of
+from ferrule.models.prices import PROVIDERS, cost_of, load_prices
+from ferrule.models.wire_form import Frame, with_extra
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from types import ModuleType
 
-    from ferrule.core.model import ModelEvent, ModelRequest
+    from ferrule.core.model import ModelEvent, ModelPrice, ModelSettings
+    from ferrule.core.tool import Tool
     from ferrule.models.faults import Endpoint
     from ferrule.models.wire_form import WireForm
 
@@ -80,11 +82,14 @@ class UnusableEnvironment(Exception):  # noqa: N818 - reads as what it says
 
 
 class Transport:
-    """Connections to one endpoint, kept between requests."""
+    """Connections to one endpoint, kept between requests. `around` puts another client around each that is made."""
 
-    def __init__(self, endpoint: Endpoint, limits: TimeLimits = USUAL) -> None:
+    def __init__(
+        self, endpoint: Endpoint, limits: TimeLimits = USUAL, around: Callable[[Any], Any] = lambda client: client
+    ) -> None:
         self.endpoint = endpoint
         self.limits = limits
+        self._around = around
         # Connections belong to the loop they were made in.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
@@ -123,7 +128,7 @@ class Transport:
                 client = httpx2.AsyncClient(timeout=wait, verify=checked, trust_env=not self.endpoint.is_local)
             except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
                 raise UnusableEnvironment(str(error)) from None
-            self._clients[loop] = client
+            client = self._clients[loop] = self._around(client)
         return client
 
 
@@ -321,6 +326,8 @@ def _first(sizes: Any) -> int | None:
 
 
 _LIST_SECONDS = 3.0
+_TELL_COST = frozenset({"openrouter"})
+"""Providers whose answers say what they cost."""
 
 
 class HttpModel:
@@ -333,17 +340,20 @@ class HttpModel:
         model: str,
         *,
         context_tokens: int | None = None,
+        price: ModelPrice | None = None,
         tries: Tries = PATIENT,
         limits: TimeLimits = USUAL,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        around: Callable[[Any], Any] = lambda client: client,
     ) -> None:
         self._form = form
         self._endpoint = endpoint
         self._model = model
         self._context = context_tokens or context_of(endpoint.provider, model)
+        self._price = price
         self._tries = tries
         self._sleep = sleep
-        self._transport = Transport(endpoint, limits)
+        self._transport = Transport(endpoint, limits, around)
         self._faults = Faults(endpoint, model)
         self._refused_fields: set[str] = set()
         self._asked_context = False
@@ -359,7 +369,43 @@ class HttpModel:
     def context_tokens(self) -> int | None:
         return self._context
 
+    def writes_output(self, output: Tool[Any], tools: Sequence[Tool[Any]]) -> bool:
+        """`WritesOutput`; no longer once the server has refused the schema."""
+        return "output_config" not in self._refused_fields and self._form.writes_output(self._model, output, tools)
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether its answers come with their cost: from its provider, its own price, or the prices that are known."""
+        return self._endpoint.provider in _TELL_COST or self._cost(Usage(1, 1)) is not None
+
+    def _cost(self, usage: Usage) -> float | None:
+        if self._price is not None:
+            return self._price.cost(usage)
+        return cost_of(self._endpoint.provider, self._model, usage)
+
+    def check_settings(self, settings: ModelSettings) -> None:
+        """Raise `ModelError` for a setting that its provider doesn't have."""
+        if why := self._form.unfit(settings, self._model):
+            raise self._unfit(why)
+        self._extended(self._form.body(ModelRequest([UserMessage("")], settings=settings), self._model), settings)
+
+    def _extended(self, body: dict[str, Any], settings: ModelSettings) -> dict[str, Any]:
+        try:
+            return with_extra(body, settings.extra)
+        except KeyError as error:
+            why = phrase("The field `{field}` of `extra` is one that Ferrule writes itself.", field=error.args[0])
+            raise self._unfit(why) from None
+
+    def _unfit(self, why: str) -> ModelError:
+        return ModelError(
+            ModelFault.REFUSED,
+            phrase("`{name}` can't answer by these settings. {why}", name=self.name, why=why),
+            suggestion=phrase("Leave the setting out, or send what the provider takes instead in `extra`."),
+        )
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        if request.settings.given():
+            self.check_settings(request.settings)
         attempt = 0
         while True:
             attempt += 1
@@ -390,6 +436,10 @@ class HttpModel:
         body = self._accepted(self._form.body(request, self._model))
         if "tools" in body:
             body["tools"] = [self._accepted(tool) for tool in body["tools"]]
+        body = self._extended(body, request.settings)
+        loading = None
+        if self._price is None and self._endpoint.provider in PROVIDERS:  # meanwhile, as it takes a tenth of a second
+            loading = asyncio.get_running_loop().run_in_executor(None, load_prices)
         reader = self._form.reader(self._faults, self._model)
         exchange = self._transport.exchange(self._faults)
         frames = exchange.frames(self._form.path(self._model), self._form.headers(self._endpoint), body)
@@ -407,11 +457,21 @@ class HttpModel:
             raise self._faults.broken(phrase("the answer ended in the middle"))
         for event in reader.finish():
             if isinstance(event, Finished) and event.usage.cost is None:
-                yield replace(
-                    event, usage=replace(event.usage, cost=cost_of(self._endpoint.provider, self._model, event.usage))
-                )
+                if loading is not None:
+                    await loading
+                yield replace(event, usage=replace(event.usage, cost=self._cost(event.usage)))
             else:
                 yield event
+
+    def through(
+        self, around: Callable[[Any, Endpoint], Any], *, sleep: Callable[[float], Awaitable[object]] | None = None
+    ) -> HttpModel:
+        """The same model, asked through another HTTP client: `around` gets the usual one and the endpoint."""
+        return HttpModel(
+            self._form, self._endpoint, self._model, context_tokens=self._context, price=self._price,
+            tries=self._tries, limits=self._transport.limits, sleep=sleep or self._sleep,
+            around=lambda client: around(client, self._endpoint),
+        )  # fmt: skip
 
     async def list_models(self, seconds: float = _LIST_SECONDS) -> list[str] | None:
         """The names that its provider offers; None when it does not say in time."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.model import StopReason, ToolResults, Usage, UserMessage
+from ferrule.core.model import NO_SETTINGS, StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.dialects.payload import an_item, count, items, words
-from ferrule.models.wire_form import AnswerReader, CallIds, CallPieces, WireForm, attached, recall, transcript
+from ferrule.models.wire_form import CHOICES, AnswerReader, CallIds, CallPieces, WireForm, attached, recall, transcript
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ferrule.core.model import AssistantMessage, ModelEvent, ModelRequest
+    from ferrule.core.tool import Tool
+    from ferrule.dialects.exporter import Exporter
     from ferrule.models.faults import Faults
     from ferrule.models.wire_form import Frame
 
@@ -23,17 +27,26 @@ _STOPS: dict[str, StopReason] = {
     "content_filter": "refused", "refusal": "refused", "safety": "refused",
 }  # fmt: skip
 OPENAI_IDS = CallIds(re.compile(r"[A-Za-z0-9_-]{1,40}"))
+# https://developers.openai.com/api/docs/guides/structured-outputs
+_WRITES_OUTPUT = re.compile(r"(?:ft:)?(?:gpt-(?:4o|4\.1|[5-9])|o[1-9])(?!.*(?:audio|search))")
 MISTRAL_IDS = CallIds(re.compile(r"[A-Za-z0-9]{9}"), prefix="", digits=9)
 
 
 @dataclass(slots=True, frozen=True)
 class Accent:
-    """Where a server differs from OpenAI: its ids, its name of a limit, whether it knows strict tools."""
+    """Where a server differs from OpenAI: its ids, its names of fields, whether it knows strict tools and schemas, the
+    settings that it lacks, the prompt caches that it has, and fields that make it refuse what it would else ignore.
+    """
 
     ids: CallIds = OPENAI_IDS
     limit_field: str = "max_tokens"
+    seed_field: str = "seed"
     strict: bool | None = False
     usage_asked: bool = True
+    writes_output: bool = False
+    lacks: frozenset[str] = frozenset()
+    caches: frozenset[str] = frozenset()
+    exacting: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 PLAIN = Accent()
@@ -43,11 +56,12 @@ class OpenAIChatForm(WireForm):
     """`POST chat/completions`."""
 
     dialect = "openai"
-    optional_fields = frozenset({"stream_options", "temperature", "reasoning_effort"})
+    optional_fields = frozenset({"stream_options"})
 
     def __init__(self, provider: str, accent: Accent = PLAIN) -> None:
         super().__init__(provider, strict=accent.strict)
         self._accent = accent
+        self.lacks, self.caches = accent.lacks, accent.caches
 
     def path(self, model: str) -> str:
         return "chat/completions"
@@ -64,17 +78,36 @@ class OpenAIChatForm(WireForm):
         body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
         if self._accent.usage_asked:
             body["stream_options"] = {"include_usage": True}
+        settings = request.settings
         if request.tools:
             body["tools"] = self._exporter.definitions(request.tools)
-            if request.tool_choice != "auto":
-                body["tool_choice"] = request.tool_choice
-        if request.max_output_tokens is not None:
-            body[self._accent.limit_field] = request.max_output_tokens
-        if request.temperature is not None:
-            body["temperature"] = request.temperature
-        if request.effort is not None:
-            body["reasoning_effort"] = request.effort
-        return body
+            if (choice := settings.tool_choice or "auto") in CHOICES:
+                body |= {"tool_choice": choice} if choice != "auto" else {}
+            else:
+                body["tool_choice"] = {"type": "function", "function": {"name": self._exporter.names.external(choice)}}
+            if settings.parallel_calls is not None:
+                body["parallel_tool_calls"] = settings.parallel_calls
+        if request.output is not None:
+            held_to = _held_to(self._outputs, request.output)
+            body["response_format"] = {"type": "json_schema", "json_schema": held_to}
+        if settings is NO_SETTINGS:
+            return body
+        if settings.max_output_tokens is not None:
+            body[self._accent.limit_field] = settings.max_output_tokens
+        if settings.temperature is not None:
+            body["temperature"] = settings.temperature
+        if settings.seed is not None:
+            body[self._accent.seed_field] = settings.seed
+        if settings.stop:
+            body["stop"] = list(settings.stop)
+        if settings.effort is not None:
+            body["reasoning_effort"] = settings.effort
+        if settings.prompt_cache is not None:
+            body["prompt_cache_retention"] = settings.prompt_cache
+        return {**body, **self._accent.exacting}
+
+    def writes_output(self, model: str, output: Tool[Any], tools: Sequence[Tool[Any]]) -> bool:
+        return self._accent.writes_output and _can_hold(self._outputs, model, output)
 
     def reader(self, faults: Faults, model: str) -> ChatReader:
         return ChatReader(self._provider, model, self._exporter, faults)
@@ -95,6 +128,20 @@ class OpenAIChatForm(WireForm):
         if message.calls:
             written["tool_calls"] = [self._exporter.write_call(call) for call in message.calls]
         return written
+
+
+# The same of both forms: a schema that the answer is held to.
+
+
+def _can_hold(outputs: Exporter, model: str, output: Tool[Any]) -> bool:
+    return _WRITES_OUTPUT.match(model) is not None and _held_to(outputs, output)["strict"]
+
+
+def _held_to(outputs: Exporter, output: Tool[Any]) -> dict[str, Any]:
+    written = outputs.export(output).definition
+    function = written.get("function", written)
+    named = {key: function[key] for key in ("name", "description") if function[key]}
+    return {**named, "schema": function["parameters"], "strict": function["strict"]}
 
 
 class ChatReader(AnswerReader):
@@ -243,7 +290,8 @@ class OpenAIResponsesForm(WireForm):
     """`POST responses`."""
 
     dialect = "openai-responses"
-    optional_fields = frozenset({"temperature", "reasoning"})
+    lacks = frozenset({"seed", "stop"})
+    caches = frozenset({"24h"})
 
     def path(self, model: str) -> str:
         return "responses"
@@ -266,17 +314,29 @@ class OpenAIResponsesForm(WireForm):
         }
         if request.system:
             body["instructions"] = request.system
+        settings = request.settings
         if request.tools:
             body["tools"] = self._exporter.definitions(request.tools)
-            if request.tool_choice != "auto":
-                body["tool_choice"] = request.tool_choice
-        if request.max_output_tokens is not None:
-            body["max_output_tokens"] = max(16, request.max_output_tokens)  # fewer are refused
-        if request.temperature is not None:
-            body["temperature"] = request.temperature
-        if request.effort is not None:
-            body["reasoning"] = {"effort": request.effort, "summary": "auto"}
+            if (choice := settings.tool_choice or "auto") in CHOICES:
+                body |= {"tool_choice": choice} if choice != "auto" else {}
+            else:
+                body["tool_choice"] = {"type": "function", "name": self._exporter.names.external(choice)}
+            if settings.parallel_calls is not None:
+                body["parallel_tool_calls"] = settings.parallel_calls
+        if settings.max_output_tokens is not None:
+            body["max_output_tokens"] = max(16, settings.max_output_tokens)  # fewer are refused
+        if settings.temperature is not None:
+            body["temperature"] = settings.temperature
+        if settings.effort is not None:
+            body["reasoning"] = {"effort": settings.effort, "summary": "auto"}
+        if settings.prompt_cache is not None:
+            body["prompt_cache_retention"] = settings.prompt_cache
+        if request.output is not None:
+            body["text"] = {"format": {"type": "json_schema", **_held_to(self._outputs, request.output)}}
         return body
+
+    def writes_output(self, model: str, output: Tool[Any], tools: Sequence[Tool[Any]]) -> bool:
+        return _can_hold(self._outputs, model, output)
 
     def reader(self, faults: Faults, model: str) -> ResponsesReader:
         return ResponsesReader(self._provider, model, self._exporter, faults)

@@ -19,7 +19,7 @@ from ferrule.models.faults import Endpoint, host_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ferrule.core.model import Model
+    from ferrule.core.model import Model, ModelPrice
     from ferrule.models.wire_form import WireForm
 
 
@@ -87,6 +87,15 @@ _KNOWN = (
     _local("llamacpp", "llama.cpp", 8080),
     _local("vllm", "vLLM", 8000),
 )  # fmt: skip
+# Settings that servers of OpenAI's form don't document, and would ignore.
+_LACKS = {
+    "deepseek": frozenset({"seed", "parallel_calls"}),
+    "moonshot": frozenset({"seed", "parallel_calls"}),
+    "zai": frozenset({"seed", "parallel_calls", "tool_choice", "effort"}),
+    "ollama": frozenset({"parallel_calls"}),
+    "lmstudio": frozenset({"parallel_calls"}),
+    "together": frozenset({"parallel_calls"}),
+}
 _OTHER_NAMES = {
     "qwen": "dashscope",
     "google": "gemini",
@@ -152,13 +161,18 @@ def split_name(model: str) -> tuple[str, str]:
 
 
 def open_model(
-    model: str, known: Mapping[str, Provider] | None = None, environment: Mapping[str, str] | None = None
+    model: str,
+    known: Mapping[str, Provider] | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    price: ModelPrice | None = None,
 ) -> Model:
     """The model of that name, ready to be asked: `anthropic/claude-sonnet-4-5`, `ollama/qwen3`, or `local`.
 
     `local` is a small one on this machine, fetched when it is first asked. The key comes from the environment or the
-    keyring. Raises `ModelError` for a model that cannot be asked, which says what to do about it, and
-    `MissingExtraError` where a part of Ferrule is not installed.
+    keyring. `price` is what the model costs, if that isn't known or is another for you. Raises `ModelError` for a model
+    that cannot be asked, which says what to do about it, and `MissingExtraError` where a part of Ferrule is not
+    installed.
     """
     from ferrule.models.http_model import HttpModel, require_http
 
@@ -182,7 +196,8 @@ def open_model(
             suggestion=how_to_give_a_key(provider),
         )
     require_http()
-    return HttpModel(form_of(provider), _endpoint(provider, key), bare, context_tokens=provider.context_tokens)
+    endpoint = _endpoint(provider, key)
+    return HttpModel(form_of(provider), endpoint, bare, context_tokens=provider.context_tokens, price=price)
 
 
 def form_of(provider: Provider) -> WireForm:
@@ -201,11 +216,14 @@ def form_of(provider: Provider) -> WireForm:
         return GeminiForm(provider.name)
     from ferrule.models.openai import MISTRAL_IDS, Accent, OpenAIChatForm
 
-    accent = Accent()
+    accent = Accent(lacks=_LACKS.get(provider.name, frozenset()))
     if provider.name == "mistral":
-        accent = Accent(ids=MISTRAL_IDS, usage_asked=False)
+        accent = Accent(ids=MISTRAL_IDS, usage_asked=False, seed_field="random_seed")
+    elif provider.name == "openrouter":  # otherwise it leaves out settings that the model's host lacks
+        accent = Accent(exacting={"provider": {"require_parameters": True}})
     elif host_of(provider.base_url) == _OPENAI_HOST:
-        accent = Accent(limit_field="max_completion_tokens", strict=None)
+        caches = frozenset({"24h"})
+        accent = Accent(limit_field="max_completion_tokens", strict=None, writes_output=True, caches=caches)
     return OpenAIChatForm(provider.name, accent)
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ferrule.core.call import RawCall, new_call_id
 from ferrule.core.errors import ErrorKind
 from ferrule.core.model import (
     AssistantMessage,
+    CallDelta,
     CallStarted,
     Finished,
     TextDelta,
@@ -21,18 +23,24 @@ from ferrule.core.model import (
     Usage,
     UserMessage,
 )
+from ferrule.core.phrases import phrase
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.core.shown_text import cut, well_formed
 from ferrule.dialects.exporter import Exporter
 from ferrule.dialects.payload import an_item, attachment_line, items, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from ferrule.core.model import Message, ModelEvent, ModelRequest, StopReason
+    from ferrule.core.model import Message, ModelEvent, ModelRequest, ModelSettings, StopReason
     from ferrule.core.result import Attachment
+    from ferrule.core.tool import Tool
     from ferrule.dialects.dialect import Dialect
     from ferrule.models.faults import Endpoint, Faults
+
+
+CHOICES = frozenset({"auto", "none", "required"})
+"""The values of `tool_choice` that name no tool."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,13 +56,18 @@ class WireForm(ABC):
 
     dialect: ClassVar[str]
     optional_fields: ClassVar[frozenset[str]] = frozenset()
-    """Fields of a request that may be left out when a server refuses them by name."""
+    """Fields of a request that may be left out when a server refuses them by name. No setting is one."""
+    lacks: frozenset[str] = frozenset()
+    """Settings that the provider doesn't have."""
+    caches: frozenset[str] = frozenset()
+    """The values of `prompt_cache` that it has."""
     models_path = "models"
     """Where the provider lists its models."""
 
     def __init__(self, provider: str, **options: Any) -> None:
         self._provider = provider
         self._exporter = Exporter(self.dialect, **options)
+        self._outputs = Exporter(self.dialect, strict=True)  # `WritesOutput`
 
     @abstractmethod
     def path(self, model: str) -> str:
@@ -68,6 +81,21 @@ class WireForm(ABC):
     def body(self, request: ModelRequest, model: str) -> dict[str, Any]:
         """The request."""
 
+    def unfit(self, settings: ModelSettings, model: str) -> str:
+        """Why the provider can't answer by these settings; empty if it can."""
+        given = settings.given()
+        missing = next((name for name in given if name in self.lacks), "")
+        if missing:
+            return phrase("It has no `{setting}` setting.", setting=missing)
+        if settings.prompt_cache is not None and settings.prompt_cache not in self.caches:
+            setting = f"prompt_cache={settings.prompt_cache!r}"
+            return phrase("It has no `{setting}` setting.", setting=setting)
+        return ""
+
+    def writes_output(self, model: str, output: Tool[Any], tools: Sequence[Tool[Any]]) -> bool:
+        """Whether the provider can hold the model's words to the parameters of `output`, with these tools beside it."""
+        return False
+
     @abstractmethod
     def reader(self, faults: Faults, model: str) -> AnswerReader:
         """A reader for one answer."""
@@ -75,6 +103,25 @@ class WireForm(ABC):
     def model_names(self, body: Any) -> list[str]:
         """The names in a list of models that can chat."""
         return chat_names(an_item(body).get("data"), "id")
+
+
+def with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The request with the caller's own fields; an object is merged into one of the same name.
+
+    Raises `KeyError` with the field's name if Ferrule itself writes one of them.
+    """
+    if not extra:
+        return body
+    merged = dict(body)
+    for name, value in extra.items():
+        there = merged.get(name)
+        if name not in merged:
+            merged[name] = value
+        elif isinstance(there, dict) and isinstance(value, Mapping):
+            merged[name] = with_extra(cast("dict[str, Any]", there), cast("Mapping[str, Any]", value))
+        else:
+            raise KeyError(name)
+    return merged
 
 
 # Reads the lists of models that providers give, and leaves out those that cannot chat.
@@ -211,7 +258,7 @@ _NEVER_BEGUN = "{"  # arguments of a call that was cut off before they began: th
 class CallPieces:
     """One call while it comes in. The first id and the first name count; a repeated name is no second one."""
 
-    __slots__ = ("announced", "id", "name", "pieces", "wire_id")
+    __slots__ = ("announced", "id", "name", "pieces", "told", "wire_id")
 
     def __init__(self) -> None:
         self.wire_id = ""  # as the server wrote it; `id` is the one this answer uses, which no other call has
@@ -219,6 +266,7 @@ class CallPieces:
         self.name = ""
         self.pieces: list[str] = []
         self.announced = False
+        self.told = 0  # how many pieces `CallDelta` has given; the whole that replaces them at the end is no new one
 
     @property
     def arguments(self) -> str:
@@ -300,6 +348,10 @@ class AnswerBuilder:
         self._events.append(CallStarted(call.id, self._resolve(call.name)))
 
     def take(self) -> list[ModelEvent]:
+        for call in self.calls:
+            if call.announced and len(call.pieces) > call.told:
+                self._events.append(CallDelta(call.id, self._resolve(call.name), "".join(call.pieces[call.told :])))
+                call.told = len(call.pieces)
         events, self._events = self._events, []
         return events
 

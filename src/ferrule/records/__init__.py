@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from ferrule.pipeline.stages import CallRecord
     from ferrule.records.audit import AuditError, AuditLog, Retention, WriteProblem
     from ferrule.records.reader import AuditReader
+    from ferrule.records.spans import SpanTracer
     from ferrule.records.statistics import Statistics, ToolUsage, statistics_of
     from ferrule.records.telemetry import (
         CONTENT_TYPE,
         JsonFormatter,
         LogRecorder,
         MetricsRecorder,
-        SpanTracer,
         log_registry,
         prometheus_text,
     )
@@ -60,6 +60,7 @@ __getattr__, __dir__ = lazy_names(
             "WriteProblem",
         ),
         "records.reader": ("AuditReader",),
+        "records.spans": ("SpanTracer",),
         "records.statistics": (
             "Statistics",
             "ToolUsage",
@@ -67,7 +68,6 @@ __getattr__, __dir__ = lazy_names(
         ),
         "records.telemetry": (
             "MetricsRecorder",
-            "SpanTracer",
             "CONTENT_TYPE",
             "prometheus_text",
             "JsonFormatter",

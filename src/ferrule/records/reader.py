@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import well_formed
-from ferrule.records.database import AuditError, open_for_reading
+from ferrule.records.database import AuditError, as_text, open_for_reading
+from ferrule.records.processes import readers_of
 from ferrule.records.row import COLUMNS, AuditRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from multiprocessing.connection import Connection
     from pathlib import Path
 
 _ANY: Any = object()
@@ -49,6 +51,10 @@ _JSON = ", ".join(
 )
 _COLUMNS = ", ".join(COLUMNS)
 _ROWS_AT_ONCE = 500
+_ROWS_OF_STRETCH = 5_000
+_WORTH_SHARING = 60_000
+"""Rows; for fewer, starting processes takes longer than reading."""
+_LAST = 2**63 - 1
 # A spreadsheet runs a cell that begins with one of these as a formula, and arguments come from a model.
 _FORMULA = frozenset("=+-@\t\r")
 _FORMULA_CELL = re.compile(r',"[=+\-@\t\r]')
@@ -159,42 +165,83 @@ class AuditReader:
         format: Literal["jsonl", "csv"] = "jsonl",  # noqa: A002 - the word for it
         *,
         since: float | None = None,
+        after: int = 0,
+        processes: int = 1,
     ) -> Iterator[str]:
-        """The log as lines of text, for a file or a pipe.
+        """The log as text of whole lines, for a file or a pipe; from the row after `after` on.
 
         `jsonl` is exact. `csv` is for spreadsheets: a cell that one would run as a formula gets a `'` in
-        front.
+        front, and an export from the first row on begins with the names of the columns. A long log is shared out among
+        `processes`; a program that asks for several needs `if __name__ == "__main__"`.
         """
-        if format == "jsonl":
-            return self._jsonl(since)
-        if format == "csv":
-            return self._csv(since)
-        raise ValueError(f'An export is "jsonl" or "csv", not {format!r}.')
+        if format not in ("jsonl", "csv"):
+            raise ValueError(f'An export is "jsonl" or "csv", not {format!r}.')
+        return self._export(format, since, after, processes)
 
-    def _jsonl(self, since: float | None) -> Iterator[str]:
+    def _export(self, form: Literal["jsonl", "csv"], since: float | None, after: int, processes: int) -> Iterator[str]:
+        if form == "csv" and not after:
+            yield ",".join(COLUMNS) + "\n"
+        if processes > 1 and since is None and self._tenant is _ANY:
+            # The last row that there is now; and rows that retention removes while others are read stay in this view.
+            with closing(open_for_reading(self.path)) as connection:
+                connection.execute("BEGIN")
+                (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM calls").fetchone()
+                if last - after >= _WORTH_SHARING:
+                    yield from self._shared(connection, form, after, last, processes)
+                    return
+        with closing(open_for_reading(self.path)) as connection:
+            yield from self._texts(connection, form, since, after, _LAST)
+
+    def _shared(
+        self, connection: sqlite3.Connection, form: Literal["jsonl", "csv"], after: int, last: int, processes: int
+    ) -> Iterator[str]:
+        stretches = [(first, min(first + _ROWS_OF_STRETCH, last)) for first in range(after, last, _ROWS_OF_STRETCH)]
+        shares = [(str(self.path), form, stretches[number::processes]) for number in range(processes)]
+        with readers_of(_send_stretches, shares) as readers:
+            for number, (first, end) in enumerate(stretches):
+                try:
+                    text = readers[number % processes].recv_bytes().decode()
+                except (EOFError, OSError, IndexError):
+                    text = ""  # the process has ended, or was never started
+                if text:
+                    yield text
+                else:
+                    yield from self._texts(connection, form, None, first, end)
+
+    def _texts(
+        self, connection: sqlite3.Connection, form: Literal["jsonl", "csv"], since: float | None, after: int, until: int
+    ) -> Iterator[str]:
+        return (self._jsonl if form == "jsonl" else self._csv)(connection, since, after, until)
+
+    def _jsonl(
+        self, connection: sqlite3.Connection, since: float | None, after: int, until: int
+    ) -> Iterator[str]:  # fmt: skip
         # SQLite writes the JSON: to fetch the columns one by one takes longer than all the rest. It would round what is
         # no whole number, so those are put in here.
-        last = 0
+        last = after
         try:
-            for seq, first, time, second, duration, third, waited, queued, fourth in self._select(_JSON, since, last):
+            rows = self._select(connection, _JSON, since, last, until)
+            for seq, first, time, second, duration, third, waited, queued, fourth in rows:
                 if not type(time) is type(duration) is float:
                     raise AuditError(_TAMPERED)
                 yield (
-                    f'{first[:-1]},"time":{time!r},{second[1:-1]},"duration":{duration!r},{third[1:-1]},'
-                    f'"waited":{_seconds(waited)},"queued":{_seconds(queued)},{fourth[1:]}\n'
+                    f'{first[:-1]},"time":{time!r},{second[1:-1]},"duration":{duration!r},{third[1:-1]},"waited":'
+                    f"{'null' if waited is None else _seconds(waited)},"
+                    f'"queued":{"null" if queued is None else _seconds(queued)},{fourth[1:]}\n'
                 )
                 last = seq
         except AuditError:
             # Something that JSON has no form for, where somebody tampered; or an SQLite without JSON.
-            for row in self._select(_COLUMNS, since, last, lenient=True):
+            for row in self._select(connection, _COLUMNS, since, last, until, lenient=True):
                 yield well_formed(_json(AuditRow(*row).to_dict()) + "\n")
 
-    def _csv(self, since: float | None) -> Iterator[str]:
-        yield ",".join(COLUMNS) + "\n"
-        last = 0
+    def _csv(
+        self, connection: sqlite3.Connection, since: float | None, after: int, until: int
+    ) -> Iterator[str]:  # fmt: skip
+        last = after
         try:
             # SQLite writes the cells, and would round what is no whole number, as above.
-            rows = self._select(_CSV, since, last)
+            rows = self._select(connection, _CSV, since, last, until)
             while some := tuple(islice(rows, _ROWS_AT_ONCE)):
                 text = "".join(
                     [
@@ -203,39 +250,59 @@ class AuditReader:
                     ]
                 )
                 if any(row[-1] for row in some) or _FORMULA_CELL.search(text):
-                    text = _as_csv(tuple(islice(self._select(_COLUMNS, since, last), len(some))))
+                    text = _as_csv(tuple(islice(self._select(connection, _COLUMNS, since, last, until), len(some))))
                 yield text
                 last = some[-1][0]
         except AuditError:
             # Bytes that are no text, where somebody tampered.
-            for row in self._select(_COLUMNS, since, last, lenient=True):
+            for row in self._select(connection, _COLUMNS, since, last, until, lenient=True):
                 yield well_formed(_as_csv((row,)))
 
     def _rows(self, where: list[str], values: list[Any], tail: str) -> Iterator[AuditRow]:
-        return (_row(row) for row in self._query(_COLUMNS, where, values, tail))
+        # A connection for each question: cheap, safe from any thread, and no lock outlives it.
+        with closing(open_for_reading(self.path)) as connection:
+            for row in self._query(connection, _COLUMNS, where, values, tail):
+                yield _row(row)
 
     def _select(
-        self, what: str, since: float | None, after: int, *, lenient: bool = False
-    ) -> Iterator[tuple[Any, ...]]:
-        where, values = ["seq > ?"], [after]
+        self, connection: sqlite3.Connection, what: str, since: float | None, after: int, until: int, *,
+        lenient: bool = False,
+    ) -> Iterator[tuple[Any, ...]]:  # fmt: skip
+        where, values = ["seq > ?", "seq <= ?"], [after, until]
         if since is not None:
             where, values = [*where, "time >= ?"], [*values, since]
-        return self._query(what, where, values, "ORDER BY seq", lenient=lenient)
+        # `str` is quicker, and fails where bytes are no text.
+        connection.text_factory = as_text if lenient else str
+        return self._query(connection, what, where, values, "ORDER BY seq")
 
     def _query(
-        self, what: str, where: list[str], values: list[Any], tail: str, *, lenient: bool = True
+        self, connection: sqlite3.Connection, what: str, where: list[str], values: list[Any], tail: str
     ) -> Iterator[tuple[Any, ...]]:
         if self._tenant is not _ANY:
             where, values = [*where, "tenant IS ?"], [*values, self._tenant]
         clause = f"WHERE {' AND '.join(where)}" if where else ""
-        # A connection for each question: cheap, safe from any thread, and no lock outlives it.
+        try:
+            yield from connection.execute(f"SELECT {what} FROM calls {clause} {tail}", values)  # noqa: S608 - our own
+        except sqlite3.Error as problem:
+            raise AuditError(phrase("{path} could not be read: {why}.", path=self.path, why=problem)) from problem
+
+    def _send_whole(
+        self, form: Literal["jsonl", "csv"], stretches: list[tuple[int, int]], writer: Connection
+    ) -> None:  # fmt: skip
+        """Send each stretch as text; nothing where rows are missing or odd, which is looked at elsewhere."""
         with closing(open_for_reading(self.path)) as connection:
-            if not lenient:
-                connection.text_factory = str  # quicker, and fails where bytes are no text
-            try:
-                yield from connection.execute(f"SELECT {what} FROM calls {clause} {tail}", values)  # noqa: S608 - our own
-            except sqlite3.Error as problem:
-                raise AuditError(phrase("{path} could not be read: {why}.", path=self.path, why=problem)) from problem
+            for first, last in stretches:
+                text = "".join(self._texts(connection, form, None, first, last))
+                within = "SELECT count(*) FROM calls WHERE seq > ? AND seq <= ?"
+                (rows,) = connection.execute(within, (first, last)).fetchone()
+                writer.send_bytes(text.encode() if rows == last - first else b"")
+
+
+def _send_stretches(
+    path: str, form: Literal["jsonl", "csv"], stretches: list[tuple[int, int]], writer: Connection
+) -> None:  # fmt: skip
+    """In a process of its own."""
+    AuditReader(path)._send_whole(form, stretches, writer)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
 def _row(values: tuple[Any, ...]) -> AuditRow:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import pairwise
 from math import isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ferrule.records.database import AuditError, as_text, open_for_reading
+from ferrule.records.processes import readers_of
 from ferrule.records.row import COLUMNS, GAP, RETENTION, SELECT, hash_of
 from ferrule.records.statistics import BLOCK, NEEDED, UsageSums, stored_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from multiprocessing.connection import Connection
-    from multiprocessing.context import SpawnProcess
     from pathlib import Path
 
 _needed = itemgetter(*(COLUMNS.index(name) for name in NEEDED))
@@ -143,45 +143,6 @@ class _Stretch(NamedTuple):
     passed: set[int]
 
 
-@contextmanager
-def _readers(
-    path: str, stretches: list[tuple[Head, int]], noted: dict[int, str], processes: int
-) -> Generator[list[Connection]]:
-    """Processes that read the stretches in turn, and where each tells what it found. They end with the block."""
-    import signal
-    import threading
-    from multiprocessing import get_context
-
-    spawn = get_context("spawn")
-    started: list[SpawnProcess] = []
-    readers: list[Connection] = []
-    in_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main else None  # Ctrl-C is for this process alone
-    try:
-        try:
-            for number in range(processes):
-                reader, writer = spawn.Pipe(duplex=False)
-                readers.append(reader)
-                with writer:  # an open copy here would hide that the process has ended
-                    one = spawn.Process(
-                        target=_read_stretches, args=(path, stretches[number::processes], noted, writer), daemon=True
-                    )
-                    one.start()
-                    started.append(one)
-        except OSError:
-            pass  # its pipe is closed, which `_share_out` takes for a process that has ended
-        finally:
-            if in_main:
-                signal.signal(signal.SIGINT, before)
-        yield readers
-    finally:
-        for one in started:
-            one.terminate()
-            one.join()
-        for reader in readers:
-            reader.close()
-
-
 def _read_stretches(path: str, stretches: list[tuple[Head, int]], noted: dict[int, str], writer: Connection) -> None:
     """In a process of its own. None is told where anything is wrong, which is then looked for in order."""
     with closing(open_for_reading(path)) as connection:
@@ -295,7 +256,8 @@ class _Chain:
         size = min(max((last - self.end.seq) // (processes * 4) // BLOCK, 1), _MOST_BLOCKS) * BLOCK
         ends = self._heads(range(self.end.seq // BLOCK * BLOCK + size, last, size))
         stretches = [(start, end.seq) for start, end in pairwise([self.end, *ends])]
-        with _readers(path, stretches, self.noted, processes) as readers:
+        shares = [(path, stretches[number::processes], self.noted) for number in range(processes)]
+        with readers_of(_read_stretches, shares) as readers:
             for number, (start, _) in enumerate(stretches):
                 try:
                     found: _Stretch | None = readers[number % processes].recv()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ferrule.testing.cassette import Cassette, CassetteError, CassetteMissError, ToolChangedWarning
+    from ferrule.testing.cassette import Cassette, ToolChangedWarning
     from ferrule.testing.recorded import Recorded, assert_definitions, definitions_snapshot
     from ferrule.testing.scripted_model import (
         Said,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         call,
         say,
     )
+    from ferrule.testing.tape import CassetteError, CassetteMissError
 
 __all__ = [
     "Cassette",
@@ -44,10 +45,9 @@ __getattr__, __dir__ = lazy_names(
     {
         "testing.cassette": (
             "Cassette",
-            "CassetteMissError",
             "ToolChangedWarning",
-            "CassetteError",
         ),
+        "testing.tape": ("CassetteError", "CassetteMissError"),
         "testing.recorded": ("Recorded", "assert_definitions", "definitions_snapshot"),
         "testing.scripted_model": (
             "Said",

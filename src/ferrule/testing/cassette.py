@@ -1,4 +1,4 @@
-"""Cassettes: record what tools answered once, and replay it in tests without running them."""
+"""Cassettes: record once what tools and models answered, and replay it in tests without asking them."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ import asyncio
 import hashlib
 import json
 import sys
-import threading
 import warnings
-from dataclasses import asdict
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import to_jsonable_python
-
 from ferrule.core.call import DEFAULT_LIMITS
 from ferrule.core.errors import StoppedError, ToolError
-from ferrule.core.files import write_atomically
-from ferrule.core.nearest import nearest
-from ferrule.core.result import Attachment, Output, ToolResult
+from ferrule.core.result import Output, ToolResult
 from ferrule.core.secrets import redact_value
 from ferrule.core.tool import OPTIONS, Invocation, Style, Tool
 from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.format import format_value
 from ferrule.pipeline.streaming import Collected
 from ferrule.registry.registry import Registry, RegistryEntry, ToolSource, View
+from ferrule.testing.tape import (
+    CassetteContent,
+    CassetteMissError,
+    Tape,
+    TapedCall,
+    TapedError,
+    TapedRequest,
+    TapedResult,
+    canonical,
+    plain,
+    read_cassette,
+    write_cassette,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.context import ToolContext
     from ferrule.core.description import Description
+    from ferrule.core.model import Model
     from ferrule.core.params import Params
 
 
@@ -58,7 +64,7 @@ class Double(Tool[Any]):
         return self.original.description
 
     @property
-    def input_schema(self) -> dict[str, Any] | bool:
+    def input_schema(self) -> dict[str, Any]:
         return self.original.input_schema
 
     @property
@@ -70,241 +76,13 @@ def is_stream(tool: Tool[Any]) -> bool:
     return tool.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM)
 
 
-# What a cassette holds, and its file: JSON that a person can read and that changes only with its content.
-
-
-FORMAT = 1
-_RECORD_AGAIN = 'Delete it to record again, or open it with mode="record".'
-
-
-class CassetteError(ValueError):
-    """A cassette that cannot be used; says why, and how to get one that can."""
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class TapedAttachment(_Part):
-    media_type: str
-    data: str | None = None
-    """Bytes, in base64."""
-    uri: str | None = None
-    name: str | None = None
-    details: dict[str, Any] | None = None
-    after: int | None = None
-
-
-class TapedResult(_Part):
-    """What a call gave back."""
-
-    llm_content: str
-    display_content: str
-    data: Any = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    attachments: list[TapedAttachment] = Field(default_factory=list[TapedAttachment])
-
-    @classmethod
-    def of(cls, result: ToolResult) -> TapedResult:
-        return cls(
-            llm_content=result.llm_content,
-            display_content=result.display_content,
-            data=plain(result.data),
-            metadata=plain(result.metadata),
-            attachments=[TapedAttachment.model_validate(plain(asdict(one))) for one in result.attachments],
-        )
-
-    def result(self, call_id: str, tool: str) -> ToolResult:
-        """The result again, for another call."""
-        return ToolResult(
-            call_id, tool, True, self.llm_content, self.display_content, self.data, None, dict(self.metadata),
-            self._attachments(),
-        )  # fmt: skip
-
-    def output(self) -> Output:
-        """The result as the end of a stream. Without data, the words are those that every empty result gets."""
-        words = None if self.data is None else self.llm_content
-        return Output(self.data, words, self.display_content, self._attachments(), dict(self.metadata))
-
-    def _attachments(self) -> list[Attachment]:
-        from base64 import urlsafe_b64decode
-
-        found: list[Attachment] = []
-        for one in self.attachments:
-            data = None if one.data is None else urlsafe_b64decode(one.data)
-            found.append(Attachment(**one.model_dump(exclude={"data"}), data=data))
-        return found
-
-
-class TapedError(_Part):
-    """How a call failed."""
-
-    type: str
-    message: str
-    suggestion: str | None = None
-    details: dict[str, Any] | None = None
-
-    @classmethod
-    def of(cls, stopped: StoppedError) -> TapedError:
-        return cls(
-            type=stopped.kind.value,
-            message=stopped.message,
-            suggestion=stopped.suggestion,
-            details=plain(stopped.details),
-        )
-
-
-class TapedCall(_Part):
-    """One call and its outcome: a result or an error, for a streaming tool after some pieces."""
-
-    tool: str
-    version: str
-    arguments: Any
-    pieces: list[Any] | None = None
-    result: TapedResult | None = None
-    error: TapedError | None = None
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        return (self.tool, self.version, canonical(self.arguments))
-
-
-class CassetteContent(_Part):
-    """The whole file."""
-
-    ferrule_cassette: int = FORMAT
-    tools: dict[str, dict[str, str]]
-    """Each tool's versions with a digest of its parameters, to notice that a tool has changed since."""
-    calls: list[TapedCall]
-
-
-def read_cassette(path: Path) -> CassetteContent:
-    """The content of a file; raises `CassetteError` for one that is damaged or newer than this Ferrule."""
-    try:
-        document: Any = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise CassetteError(f'There is no cassette {path}. Record one with mode="record" or mode="auto".') from None
-    except ValueError as error:
-        raise CassetteError(f"The cassette {path} is damaged: {error}. {_RECORD_AGAIN}") from None
-    version: Any = document.get("ferrule_cassette") if isinstance(document, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(version, int):
-        raise CassetteError(f"{path} is not a cassette: it does not say `ferrule_cassette`. {_RECORD_AGAIN}")
-    if version > FORMAT:
-        raise CassetteError(
-            f"The cassette {path} was written by a newer Ferrule: its format is {version}, and this one reads up to "
-            f"{FORMAT}. Upgrade Ferrule. {_RECORD_AGAIN}"
-        )
-    try:
-        return CassetteContent.model_validate(document)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise CassetteError(f"The cassette {path} is damaged: {where}: {first['msg']}. {_RECORD_AGAIN}") from None
-
-
-def write_cassette(path: Path, content: CassetteContent) -> None:
-    """Write a whole file or none: a run that dies half-way leaves the cassette as it was."""
-    document = content.model_dump(exclude_defaults=True) | {"ferrule_cassette": FORMAT}
-    ordered = {key: document[key] for key in ("ferrule_cassette", "tools", "calls")}
-    # Half a surrogate pair, which UTF-8 cannot hold, becomes the escape that JSON has for it.
-    text = json.dumps(ordered, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text + b"\n")
-
-
-def plain(value: Any) -> Any:
-    """A value as plain JSON values, in the form that `ToolResult.to_dict` gives it."""
-    return to_jsonable_python(value, fallback=str, inf_nan_mode="strings", bytes_mode="base64")
-
-
-def canonical(value: Any) -> str:
-    """JSON text that is equal for equal values."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-# The calls of a cassette in memory: added while recording, looked up while replaying. Safe under threads.
-
-
-class Tape:
-    """Recorded calls. Equal calls are given in the order they were recorded; then the last one is given again."""
-
-    def __init__(self, calls: Iterable[TapedCall], redact: Callable[[Any], Any]) -> None:
-        self._redact = redact
-        self._lock = threading.Lock()
-        self._begun = 0
-        self._calls: dict[tuple[str, str, str], list[tuple[int, TapedCall]]] = {}
-        self._taken: dict[tuple[str, str, str], int] = {}
-        for call in calls:
-            self.add(self.begin(), call)
-
-    def begin(self) -> int:
-        """The place of a call that starts now; equal calls keep the order of their starts."""
-        with self._lock:
-            self._begun += 1
-            return self._begun
-
-    def add(self, place: int, call: TapedCall) -> None:
-        with self._lock:
-            same = self._calls.setdefault(call.key, [])
-            same.append((place, call))
-            same.sort(key=lambda one: one[0])
-
-    def record(self, place: int, call: TapedCall) -> None:
-        """Add a call as it happened; what must not be written is taken out first."""
-        self.add(place, TapedCall.model_validate(self._redacted(call)))
-
-    def take(self, tool: str, version: str, arguments: Any) -> TapedCall | None:
-        """The next recorded outcome of a call; None when no such call was recorded."""
-        key = (tool, version, self.shown(arguments))
-        with self._lock:
-            same = self._calls.get(key)
-            if same is None:
-                return None
-            taken = self._taken.get(key, 0)
-            self._taken[key] = taken + 1
-            return same[min(taken, len(same) - 1)][1]
-
-    @property
-    def calls(self) -> list[TapedCall]:
-        """All of them, in the order of the file."""
-        with self._lock:
-            return [call for key in sorted(self._calls) for _, call in self._calls[key]]
-
-    @property
-    def unused(self) -> list[TapedCall]:
-        """Those that were never asked for."""
-        with self._lock:
-            return [call for key in sorted(self._calls) for _, call in self._calls[key][self._taken.get(key, 0) :]]
-
-    def nearest(self, tool: str, arguments: Any) -> TapedCall | None:
-        """The recorded call most like one that was not recorded."""
-        calls = self.calls
-        close = [tool, *nearest(tool, {call.tool for call in calls if call.tool != tool}, most=1)]
-        wanted = self.shown(arguments)
-
-        def likeness(call: TapedCall) -> tuple[int, float]:
-            return (-close.index(call.tool), SequenceMatcher(None, wanted, canonical(call.arguments)).ratio())
-
-        return max((call for call in calls if call.tool in close), key=likeness, default=None)
-
-    def shown(self, arguments: Any) -> str:
-        """Arguments as they would stand on the tape."""
-        return canonical(self._redact(arguments))
-
-    def _redacted(self, call: TapedCall) -> dict[str, Any]:
-        document = call.model_dump(exclude_defaults=True)
-        outcome = {key: document.pop(key) for key in ("pieces", "result", "error") if key in document}
-        document["arguments"] = self._redact(document["arguments"])
-        return document | {key: self._redact(value) for key, value in outcome.items()}
-
-
 # Runs a tool as ever, and keeps each call with its outcome on a tape.
 
 
 class RecordingTool(Double):
     """A tool whose calls are recorded. A call that was cancelled or ran out of time has no outcome to keep."""
 
-    def __init__(self, original: Tool[Any], tape: Tape) -> None:
+    def __init__(self, original: Tool[Any], tape: Tape[TapedCall]) -> None:
         super().__init__(original, original.style)
         self._tape = tape
         if not is_stream(original):
@@ -362,7 +140,7 @@ class RecordingTool(Double):
 class _Take:
     """The recording of one call while it runs."""
 
-    def __init__(self, tape: Tape, tool: Tool[Any], params: Any, context: ToolContext | None) -> None:
+    def __init__(self, tape: Tape[TapedCall], tool: Tool[Any], params: Any, context: ToolContext | None) -> None:
         self._tape = tape
         self._tool = tool
         self._params = params
@@ -421,7 +199,9 @@ class _Take:
 class ReplayingTool(Double):
     """A tool whose calls were recorded, under `version`. A call that was not is passed to `missed` and fails."""
 
-    def __init__(self, original: Tool[Any], tape: Tape, version: str, missed: Callable[[str, Any], str]) -> None:
+    def __init__(
+        self, original: Tool[Any], tape: Tape[TapedCall], version: str, missed: Callable[[str, Any], str]
+    ) -> None:
         super().__init__(original, Style.ASYNC_STREAM if is_stream(original) else Style.ASYNC)
         self._tape = tape
         self._version = version
@@ -465,24 +245,20 @@ def _error(call: TapedCall) -> ToolError:
 Mode = Literal["auto", "record", "replay"]
 
 
-class CassetteMissError(AssertionError):
-    """A call came that the cassette does not hold."""
-
-
 class ToolChangedWarning(UserWarning):
     """A tool is not the one that was recorded: its version or its parameters differ."""
 
 
 class Cassette:
-    """Recorded calls in a file: `with Cassette("tests/weather.json") as cassette: …`.
+    """Recorded calls of tools and requests to models in a file: `with Cassette("tests/weather.json") as cassette: …`.
 
-    `mode` is `record` (run the tools and overwrite the file), `replay` (answer from the file and run nothing) or
+    `mode` is `record` (run the tools, ask the models, and overwrite the file), `replay` (answer from the file alone) or
     `auto` (replay when the file exists, else record). Equal calls replay in the order recorded, then the last one
-    again. Leaving the `with` block writes a recording, unless the test failed, and raises `CassetteMissError` for calls
-    that were not recorded: a runtime turns what a tool raises into a result, so it cannot be raised earlier.
+    again. Leaving the `with` block writes a recording, unless the test failed, and raises `CassetteMissError` for what
+    was not recorded: a runtime turns what a tool raises into a result, so it cannot be raised earlier.
 
-    `redact` gets every JSON value before it is written, and the arguments before they are looked up; it must give
-    equal values for equal values.
+    `redact` gets every JSON value before it is written, and arguments and requests before they are looked up; it must
+    give equal values for equal values.
     """
 
     def __init__(self, path: str | Path, *, mode: Mode = "auto", redact: Callable[[Any], Any] = redact_value) -> None:
@@ -495,10 +271,13 @@ class Cassette:
         self._digests: dict[tuple[str, str], str] = {}
         self._recorded: dict[str, dict[str, str]] = {}
         calls: list[TapedCall] = []
+        requests: list[TapedRequest] = []
         if not self.recording:
             content = read_cassette(self.path)
-            self._recorded, calls = content.tools, content.calls
+            self._recorded, calls, requests = content.tools, content.calls, content.requests
+        self._redact = redact
         self._tape = Tape(calls, redact)
+        self._traffic = Tape(requests, redact)
 
     def tools(self, tools: ToolSource | Iterable[Tool[Any]]) -> ToolSource:
         """The same tools, recording or replaying; for a runtime, or to be registered among others.
@@ -511,15 +290,29 @@ class Cassette:
                 warnings.warn(change, ToolChangedWarning, stacklevel=2)
         return _Taped(source, self._double)
 
+    def model(self, model: Model | str) -> Model:
+        """The same model, recording or replaying what is sent to its provider and what comes back.
+
+        It is one that is asked over HTTP, or its name as `open_model` takes it; a name needs no key to be replayed.
+        """
+        from ferrule.testing.model_traffic import taped_model
+
+        return taped_model(model, self._traffic, self._redact, None if self.recording else self._missed_request)
+
     @property
     def calls(self) -> list[TapedCall]:
         """Every call on the cassette, sorted by tool and arguments."""
         return self._tape.calls
 
     @property
-    def unused(self) -> list[TapedCall]:
-        """Calls that were recorded and, in this replay, not made."""
-        return [] if self.recording else self._tape.unused
+    def requests(self) -> list[TapedRequest]:
+        """Every request to a model on the cassette, sorted by model, path and body."""
+        return self._traffic.calls
+
+    @property
+    def unused(self) -> list[TapedCall | TapedRequest]:
+        """Calls and requests that were recorded and, in this replay, not made."""
+        return [] if self.recording else [*self._tape.unused, *self._traffic.unused]
 
     def save(self) -> None:
         """Write what was recorded; leaving a `with` block does this."""
@@ -527,10 +320,10 @@ class Cassette:
         tools: dict[str, dict[str, str]] = {}
         for call in calls:
             tools.setdefault(call.tool, {})[call.version] = self._digests[call.tool, call.version]
-        write_cassette(self.path, CassetteContent(tools=tools, calls=calls))
+        write_cassette(self.path, CassetteContent(tools=tools, calls=calls, requests=self._traffic.calls))
 
     def check(self) -> None:
-        """Fail the test if a call was not on the cassette."""
+        """Fail the test if a call or a request was not on the cassette."""
         if self.misses:
             raise CassetteMissError("\n".join(self.misses))
 
@@ -575,7 +368,13 @@ class Cassette:
             if near is not None
             else f"No call of `{tool}` was, nor of a tool with a name like it."
         )
-        miss = f"Not recorded in {self.path}: {tool} {self._tape.shown(arguments)}\n{told}\n{self._again}"
+        return self._miss(f"{tool} {self._tape.shown(arguments)}\n{told}")
+
+    def _missed_request(self, said: str) -> CassetteMissError:
+        return CassetteMissError(self._miss(said))
+
+    def _miss(self, said: str) -> str:
+        miss = f"Not recorded in {self.path}: {said}\n{self._again}"
         self.misses.append(miss)
         return miss
 

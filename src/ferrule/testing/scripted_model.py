@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from ferrule.core.call import RawCall
 from ferrule.core.model import (
     AssistantMessage,
+    CallDelta,
     CallStarted,
     Finished,
     ModelError,
@@ -30,10 +31,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ferrule.core.context import Session
-    from ferrule.core.events import CallEvent
+    from ferrule.core.events import CallEvent, Question
     from ferrule.core.model import Message, ModelEvent, ModelRequest, StopReason
     from ferrule.core.result import ToolResult
-    from ferrule.pipeline.confirm import Question
     from ferrule.pipeline.run import Runtime
 
 
@@ -217,6 +217,12 @@ class ScriptedModel:
     def name(self) -> str:
         return self._name
 
+    @property
+    def is_priced(self) -> bool:
+        """Whether the script says what its answers cost."""
+        costs = [one.usage.cost for one in self._replies if isinstance(one, Said) and one.usage is not None]
+        return self._cost is not None or any(cost is not None for cost in costs)
+
     async def close(self) -> None:
         self.closed = True
 
@@ -267,6 +273,8 @@ class ScriptedModel:
         for one in calls:
             yield CallStarted(one.id, one.name)
             await asyncio.sleep(0)
+            for piece in _pieces(_shown(one)):
+                yield CallDelta(one.id, one.name, piece)
         message = AssistantMessage(said.text, calls, said.thinking, said.kept or {})
         usage = said.usage or self._estimated(request, message)
         yield Finished(message, usage, said.stop or ("calls" if calls else "end"))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
     from ferrule import Tool, ToolResult
-    from ferrule.models import Message, ModelEvent, ModelRequest
+    from ferrule.models import Message, ModelEvent, ModelRequest, ModelSettings
     from ferrule.models.local.weights import Weights
 
 
@@ -431,8 +431,9 @@ class LocalModel:
                 suggestion=phrase("Name the file it is about instead of giving its text, or use a larger model."),
             )
         call = None
-        if request.tools and request.tool_choice != "none":
-            call = self._next_call(turn, request.tools, must=request.tool_choice == "required")
+        choice = request.settings.tool_choice
+        if request.tools and choice != "none":
+            call = self._next_call(turn, request.tools, must=choice == "required")
         if call is not None:
             yield CallStarted(call.id, call.name)
             yield Finished(AssistantMessage(calls=(call,)), Usage(), "calls")
@@ -444,10 +445,25 @@ class LocalModel:
             async with aclosing(self._preparations()) as preparations:
                 async for one in preparations:
                     yield one
-            most = min(request.max_output_tokens or _MOST_OUTPUT, CONTEXT // 2)
+            most = min(request.settings.max_output_tokens or _MOST_OUTPUT, CONTEXT // 2)
             async with aclosing(self._words(turn, most)) as events:
                 async for event in events:
                     yield event
+
+    is_priced = True
+
+    def check_settings(self, settings: ModelSettings) -> None:
+        """Raise `ModelError` for a setting that a model on this machine doesn't have."""
+        given = settings.given()
+        lacking = next((name for name in given if name not in ("max_output_tokens", "tool_choice")), "")
+        if given.get("tool_choice") not in (None, "auto", "none", "required"):
+            lacking = f"tool_choice={settings.tool_choice!r}"
+        if lacking:
+            raise ModelError(
+                ModelFault.REFUSED,
+                phrase("`{name}` has no `{setting}` setting.", name=self.name, setting=lacking),
+                suggestion=phrase("Leave it out, or choose another model."),
+            )
 
     async def close(self) -> None:
         """End the process that holds the model."""

@@ -170,8 +170,6 @@ def fill(tool: Tool[Any], request: str) -> Form:
     """Sort what the request names into the arguments of a tool; an optional one it says nothing of is left out."""
     schema = tool.input_schema
     form = Form(tool)
-    if not isinstance(schema, dict):
-        return form
     properties = cast("Mapping[str, Mapping[str, Any]]", inline(schema).get("properties", {}))
     required = cast("Sequence[str]", schema.get("required", ()))
     left = mentions(request)
@@ -344,6 +342,4 @@ def _weigh(tool: Tool[Any]) -> Counter[str]:
 
 
 def _parameter_terms(tool: Tool[Any]) -> list[str]:
-    schema = tool.input_schema
-    names: dict[str, Any] = schema.get("properties", {}) if isinstance(schema, dict) else {}
-    return [term for name in names for term in name_terms(name)]
+    return [term for name in tool.input_schema.get("properties", {}) for term in name_terms(name)]
