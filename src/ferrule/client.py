@@ -70,6 +70,7 @@ _TIMEOUT = httpx2.Timeout(10.0, read=LONGEST_WAIT + 15.0)
 _WATCHING = httpx2.Timeout(10.0, read=60.0)
 """The service says something every 15 seconds, if only that it is still there."""
 _AGAIN_SECONDS = 0.5
+_LARGE_PAGES = {"limit": 200}
 _EVENTS = {"Accept": "text/event-stream"}
 
 
@@ -161,9 +162,15 @@ class AsyncClient:
         raise UnreachableError("The service did not answer.")
 
     async def _list(self, what: str, item: type[_M], query: Mapping[str, Any] | None = None) -> list[_M]:
-        """Everything of a kind; the answer holds it under the name of the path."""
-        found = await self._send("GET", f"/v1/{what}", _Document, query=query)
-        return [item.model_validate(one) for one in found.root[what]]
+        """Everything of a kind, page after page; the answers hold it under the name of the path."""
+        listed: list[_M] = []
+        asked: dict[str, Any] = dict(query or {})
+        while True:
+            found = (await self._send("GET", f"/v1/{what}", _Document, query=asked)).root
+            listed += [item.model_validate(one) for one in found[what]]
+            if found.get("next") is None:
+                return listed
+            asked["cursor"] = found["next"]
 
     async def _send_and_wait(
         self, path: str, answer: type[_Answer], body: Mapping[str, Any], key: str | None, wait: float | None
@@ -175,7 +182,11 @@ class AsyncClient:
             if error.code != "key_in_flight" or error.call is None:
                 raise
             made = await self._send("GET", f"{path}/{error.call}", answer)
-        while not made.finished and (until is None or monotonic() < until):
+        return await self._until_finished(path, answer, made, until)
+
+    async def _until_finished(self, path: str, answer: type[_Answer], made: _Answer, until: float | None) -> _Answer:
+        """Wait for the end; what waits for results of its caller is answered at once."""
+        while not (made.finished or made.status == "awaiting_result") and (until is None or monotonic() < until):
             made = await self._send("GET", f"{path}/{made.id}", answer, query={"wait": _seconds_left(until)})
         return made
 
@@ -322,6 +333,18 @@ class AsyncClient:
     async def get_request(self, request: str, *, wait: float = 0.0) -> RequestAnswer:
         return await self._send("GET", f"/v1/requests/{request}", RequestAnswer, query={"wait": int(wait)})
 
+    async def give_results(
+        self, request: str, results: Mapping[str, Any], *, wait: float | None = None
+    ) -> RequestAnswer:  # fmt: skip
+        """Go on with a request that waits: what its calls gave elsewhere, by the ids of the calls in `waiting`."""
+        path = f"/v1/requests/{request}"
+        until = None if wait is None else monotonic() + wait
+        headers = {"Prefer": _headers(None, wait)["Prefer"]}
+        answer = await self._send(
+            "POST", f"{path}/results", RequestAnswer, {"results": dict(results)}, headers=headers
+        )  # fmt: skip
+        return await self._until_finished("/v1/requests", RequestAnswer, answer, until)
+
     async def intents(self) -> list[IntentRecord]:
         return await self._list("intents", IntentRecord)
 
@@ -377,7 +400,7 @@ class AsyncClient:
     # Administration
 
     async def tenants(self) -> list[Tenant]:
-        return await self._list("tenants", Tenant)
+        return await self._list("tenants", Tenant, _LARGE_PAGES)
 
     async def create_tenant(
         self, name: str, *, display_name: str = "", limits: Mapping[str, Any] | None = None
@@ -389,7 +412,7 @@ class AsyncClient:
         return await self._send("PATCH", f"/v1/tenants/{name}", Tenant, changes)
 
     async def users(self) -> list[User]:
-        return await self._list("users", User)
+        return await self._list("users", User, _LARGE_PAGES)
 
     async def create_user(
         self, name: str, *, roles: Sequence[str] = ("member",), limits: Mapping[str, Any] | None = None
@@ -417,7 +440,7 @@ class AsyncClient:
         await self._send("DELETE", f"/v1/roles/{name}", _NoContent)
 
     async def keys(self) -> list[ApiKey]:
-        return await self._list("keys", ApiKey)
+        return await self._list("keys", ApiKey, _LARGE_PAGES)
 
     async def create_key(
         self, user: str, *, name: str = "", scopes: Sequence[str] | None = None, expires_in: float | None = None,
@@ -589,6 +612,7 @@ class Client:
     ask = _blocking(AsyncClient.ask)
     run_intent = _blocking(AsyncClient.run_intent)
     get_request = _blocking(AsyncClient.get_request)
+    give_results = _blocking(AsyncClient.give_results)
     intents = _blocking(AsyncClient.intents)
     intent = _blocking(AsyncClient.intent)
     put_intent = _blocking(AsyncClient.put_intent)

@@ -11,7 +11,9 @@ from ferrule.mcp_client.server_config import Ports, ServerConfig
 from ferrule.mcp_client.servers import Servers, open_into
 
 try:
+    from ferrule.mcp_server.http import asgi_app
     from ferrule.mcp_server.server import McpServer
+    from ferrule.mcp_server.stdio import serve
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("ferrule"):
         raise
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
     from ferrule.pipeline.run import Runtime
 
-__all__ = ["McpServer", "Ports", "ServerConfig", "Servers", "current_elicitor", "open_servers"]
+__all__ = [
+    "McpServer", "Ports", "ServerConfig", "Servers", "asgi_app", "current_elicitor", "open_servers", "serve",
+]  # fmt: skip
 
 
 async def open_servers(

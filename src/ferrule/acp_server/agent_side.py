@@ -90,13 +90,13 @@ if TYPE_CHECKING:
     from ferrule.agent.agent_events import AgentEvent
     from ferrule.app.assistant import Assistant
     from ferrule.app.settings import Settings
-    from ferrule.pipeline.confirm import Question
+    from ferrule.core.events import Question
     from ferrule.workspace.snapshots.undo_report import Report
 
 logger = logging.getLogger("ferrule.acp_server")
 
 _COMMAND = re.compile(r"/(?P<name>[\w:-]+)(?:\s+(?P<rest>.*))?", re.DOTALL)
-_STOPS = {Ending.INTERRUPTED: "cancelled", Ending.LIMIT: "max_turn_requests"}
+_STOPS = {Ending.INTERRUPTED: "cancelled", Ending.LIMIT: "max_turn_requests", Ending.DENIED: "refusal"}
 _LISTED = 100
 _MOST_OUTPUT = 4_000
 _BETWEEN = 0.25

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from ferrule.agent.todo_tool import Todo
     from ferrule.core.call import RawCall
+    from ferrule.core.events import Question
     from ferrule.core.model import Message
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
-    from ferrule.pipeline.confirm import Question
 
 ONCE, ALWAYS, NO = "once", "always", "no"
 _FILES = ("file_path", "filePath", "path", "directoryPath")

@@ -17,9 +17,10 @@ from ferrule.models.providers import EMBEDDED, all_providers, custom_provider, f
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ferrule.agent.agent import Agent, AgentLimits
+    from ferrule.agent.agent import Agent
     from ferrule.agent.conversation import Conversation
     from ferrule.agent.custom_commands import CustomCommands
+    from ferrule.agent.limits import AgentLimits
     from ferrule.agent.saved_sessions import SavedConversation
     from ferrule.app.build import App
     from ferrule.app.settings import AssistantSettings, Settings
@@ -177,7 +178,7 @@ def build_assistant(
 
 def limits_of(settings: AssistantSettings) -> AgentLimits:
     """The limits of a turn as the settings have them."""
-    from ferrule.agent.agent import AgentLimits
+    from ferrule.agent.limits import AgentLimits
 
     return AgentLimits(
         steps=settings.max_steps or None,

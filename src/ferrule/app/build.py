@@ -32,7 +32,7 @@ from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from ferrule.app.settings import HookSettings, Settings
@@ -96,7 +96,7 @@ class Tools:
 def build_tools(
     settings: Settings,
     workspace: Path,
-    ports: Ports | None = None,
+    ports: Callable[[], Ports] | None = None,
     *,
     plugins_come: bool = False,
     watched: bool = False,
@@ -421,7 +421,7 @@ class App:
         *,
         ask: Asker | None = None,
         single_call: bool = False,
-        ports: Ports | None = None,
+        ports: Callable[[], Ports] | None = None,
         remote: RemoteRunner | None = None,
         plugins_come: bool = False,
     ) -> None:

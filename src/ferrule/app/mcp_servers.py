@@ -15,6 +15,7 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ferrule.app.settings import Settings
@@ -103,7 +104,7 @@ def build_servers(
     workspace: Path,
     registry: Registry,
     folders: tuple[Path, ...],
-    ports: Ports | None = None,
+    ports: Callable[[], Ports] | None = None,
     *,
     may_come: bool = False,
 ) -> tuple[Servers | None, list[str]]:
@@ -140,7 +141,7 @@ def build_servers(
         agreed=[one for one in plugins if one.name not in taken],
         folders=(workspace, *folders),
         data=mcp_folder(),
-        ports=ports,
+        ports=ports() if ports is not None else None,
     )
     return servers, notes
 

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
-from ferrule.app.service_settings import EntitySettings, ServiceSettings, WebhookSettings
 from ferrule.core.access import LOOSEST_FIRST, Mode
 from ferrule.core.call import DEFAULT_LIMITS
 from ferrule.core.phrases import phrase
@@ -26,6 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pydantic import TypeAdapter
+
+    from ferrule.app.service_settings import ServiceSettings
+
+
+_WHEN_LOOKED_AT: Any = None
 
 
 class _Section:
@@ -304,7 +308,7 @@ class Settings(_Section):
     trusted_mcp_servers: list[str] = field(default_factory=list[str])
     audit: AuditSettings = field(default_factory=AuditSettings)
     assistant: AssistantSettings = field(default_factory=AssistantSettings)
-    service: ServiceSettings = field(default_factory=ServiceSettings)
+    service: ServiceSettings = _WHEN_LOOKED_AT
     remote: RemoteSettings = field(default_factory=RemoteSettings)
     databases: dict[str, DatabaseAccount] = field(default_factory=dict[str, DatabaseAccount])
     mail: dict[str, MailAccount] = field(default_factory=dict[str, MailAccount])
@@ -315,6 +319,19 @@ class Settings(_Section):
     notes: NoteSettings = field(default_factory=NoteSettings)
     model: str = ""
     providers: dict[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
+
+    def __post_init__(self) -> None:
+        if self.service is _WHEN_LOOKED_AT:
+            del self.service
+
+    def __getattr__(self, name: str) -> Any:
+        """The service's settings are imported when they are first looked at, which few commands do."""
+        if name != "service":
+            raise AttributeError(name)
+        from ferrule.app.service_settings import ServiceSettings
+
+        self.service = ServiceSettings()
+        return self.service
 
 
 # Where Ferrule keeps a person's settings and records.
@@ -399,8 +416,6 @@ _OF_A_LIST = {
     "hooks": HookSettings,
     "providers": ProviderSettings,
     "mcp_servers": McpServerSettings,
-    "webhooks": WebhookSettings,
-    "entities": EntitySettings,
     "databases": DatabaseAccount,
     "mail": MailAccount,
     "calendars": CalendarAccount,
@@ -512,15 +527,16 @@ def _sourced(given: Mapping[str, Any], kind: str, file: Path | None) -> dict[str
 
 def _read(file: Path, *, of_the_workspace: bool = False) -> dict[str, Any]:
     """A file of settings; the person's own may also be a pipe that they made for it."""
-    import tomllib
-
     try:
         data = read_given(file) if of_the_workspace else file.read_bytes()
-        return tomllib.loads(data.decode("utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise SettingsError(phrase("{path} could not be read: {why}.", path=file, why=error.strerror)) from None
+    import tomllib
+
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise SettingsError(phrase("{file} is not UTF-8 text. Save it as UTF-8.", file=file)) from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -659,10 +675,13 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 def _shape_at(place: tuple[int | str, ...]) -> Any:
     """The settings that the last key of a place stands among; those of a list are told by its name."""
+    from ferrule.app.service_settings import EntitySettings, WebhookSettings
+
     shape: Any = Settings()
+    in_lists = {**_OF_A_LIST, "webhooks": WebhookSettings, "entities": EntitySettings}
     for part in place:
-        if part in _OF_A_LIST or part in _RULES:
-            return _OF_A_LIST.get(str(part), RuleTable)
+        if part in in_lists or part in _RULES:
+            return in_lists.get(str(part), RuleTable)
         shape = getattr(shape, str(part))
     return shape
 
@@ -671,6 +690,8 @@ def _shape_at(place: tuple[int | str, ...]) -> Any:
 def _settings_adapter() -> TypeAdapter[Settings]:
     """Made once: that takes longer than all the rest of the way."""
     from pydantic import TypeAdapter
+
+    from ferrule.app.service_settings import ServiceSettings as ServiceSettings  # the adapter looks for it here
 
     return TypeAdapter(Settings)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.cli.output import log_lines_held
+from ferrule.cli.output import at_a_terminal, log_lines_held
 from ferrule.cli.words import _, as_warning, localised, said_of
 from ferrule.core.call import MOST_LINES
 from ferrule.core.shown_text import shown, shown_row, visible
@@ -25,7 +25,8 @@ from ferrule.pipeline.loop_watch import blocked_on_purpose
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferrule.pipeline.confirm import Asker, Question
+    from ferrule.core.events import Question
+    from ferrule.pipeline.confirm import Asker
 
 
 # One line that the person types, and Ctrl-C at whatever moment it comes.
@@ -75,11 +76,6 @@ def asker(yes: bool, on_sigterm: Callable[[], None]) -> Asker | None:
     if yes:
         return say_yes
     return TerminalAsker(on_sigterm) if at_a_terminal() else None
-
-
-def at_a_terminal() -> bool:
-    """A confirmation is never taken from a pipe: whoever fills it is not the person. A closed one is None."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def confirmed(prompt: str) -> bool:

@@ -163,6 +163,7 @@ def verify_log(file: Path | None, head: str | None, since_last: bool, as_json: b
 @audit_command.command("export", help=_("Every record, oldest first, as JSON lines or CSV."))
 @click.option("--format", "form", type=click.Choice(("jsonl", "csv")), default="jsonl", show_default=True)
 @click.option("--since", type=SINCE, help=_("Only calls since then: 2h, 3d, or 2026-01-31."))
+@click.option("--after", type=click.IntRange(min=0), default=0, help=_("Go on after this row, its SEQ."))
 @click.option(
     "--output",
     type=click.File("w", encoding="utf-8", atomic=True),
@@ -170,9 +171,9 @@ def verify_log(file: Path | None, head: str | None, since_last: bool, as_json: b
     help=_("The file to write; stdout by default."),
 )
 @click.pass_obj
-def export(file: Path | None, form: Any, since: float | None, output: Any) -> None:
-    for line in _reader(file).export(form, since=since):
-        output.write(line)
+def export(file: Path | None, form: Any, since: float | None, after: int, output: Any) -> None:
+    for lines in _reader(file).export(form, since=since, after=after, processes=os.cpu_count() or 1):
+        output.write(lines)
 
 
 def _log(file: Path | None) -> Path:

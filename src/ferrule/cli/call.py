@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 
 from ferrule.app.build import App
-from ferrule.cli.ask import asker
 from ferrule.cli.completion import complete_tools
 from ferrule.cli.options import (
     EXIT_TERMINATED,
@@ -29,8 +31,7 @@ from ferrule.cli.options import (
     workspace_option,
     yes_option,
 )
-from ferrule.cli.output import attachment_words, write, write_json
-from ferrule.cli.server_talk.questions import TerminalPlace, terminal_ports
+from ferrule.cli.output import at_a_terminal, attachment_words, write, write_json
 from ferrule.cli.status_line import CallStatus, StatusLine
 from ferrule.cli.words import _, as_error, result_text, said_of
 from ferrule.core.call import RawCall
@@ -39,9 +40,14 @@ from ferrule.core.phrases import phrase, said_by
 from ferrule.pipeline.format import format_stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
     from pathlib import Path
 
+    from ferrule.cli.server_talk.questions import TerminalPlace
+    from ferrule.core.events import Question
     from ferrule.core.result import ToolResult
+    from ferrule.mcp_client.server_config import Ports
+    from ferrule.pipeline.confirm import Answer
 
 EXIT_CODES = {
     ErrorKind.PERMISSION: 3,
@@ -86,15 +92,36 @@ def call_command(
         settings = replace(settings, remote=replace(settings.remote, wait=max(settings.remote.wait, DEV_SECONDS)))
     warn_of_freedom(settings)
     text = given_arguments(arguments, settings.limits.argument_bytes)
+    for needed in ("ferrule.pipeline.run", "ferrule.core.function_params"):
+        import_module(needed)
+    gc.freeze()  # modules and classes alone; looking for garbage among them took a sixth of a call, at its end
     line = StatusLine()
-    call, ending, place = RawCall(tool, text), SignalExit(), TerminalPlace(line)
+    call, ending = RawCall(tool, text), SignalExit()
+
+    @cache
+    def place() -> TerminalPlace:
+        """Where something is asked, imported when something is."""
+        from ferrule.cli.server_talk.questions import TerminalPlace
+
+        return TerminalPlace(line)
+
+    def ports() -> Ports:
+        from ferrule.cli.server_talk.questions import terminal_ports
+
+        return terminal_ports(place())
+
+    def ask(question: Question) -> Awaitable[Answer | str] | Answer | str:
+        from ferrule.cli.ask import TerminalAsker, say_yes
+
+        return place().sharing(say_yes if yes else TerminalAsker(ending.note_sigterm))(question)
+
     try:
         app = App(
             settings,
             workspace.resolve(),
-            ask=place.sharing(asker(yes, ending.note_sigterm)),
+            ask=ask if yes or at_a_terminal() else None,
             single_call=True,
-            ports=terminal_ports(place),
+            ports=ports,
         )
     except (ValueError, OSError) as error:
         raise click.UsageError(said_of(error)) from None

@@ -130,7 +130,7 @@ async def _chat(
     chat = Chat(screen, person, run_command, stops_turn=stops_turn, model=model.name, mode=mode)
     started.append(chat)
     if resumed is not None:
-        show_resumed(chat, resumed.saved.id, resumed.conversation)
+        show_resumed(chat, resumed.saved.id, resumed.conversation, goes_on=not prompt)
     else:
         words = _("{model} in {folder}, mode {mode}. `/help` lists commands; Esc stops a turn, Ctrl-D quits.")
         folder = workspace.name or str(workspace)
@@ -159,9 +159,8 @@ async def _open(
     from ferrule.cli.chatting.questions import chat_asker
 
     asker = say_yes if yes else chat_asker(chat.place, chat.interrupted)
-    ports = chat.questions.ports(signs_in=chat.person.by_person)
     try:
-        app = App(settings, workspace, ask=asker, ports=ports)
+        app = App(settings, workspace, ask=asker, ports=lambda: chat.questions.ports(signs_in=chat.person.by_person))
     except (ValueError, OSError) as error:
         raise click.UsageError(said_of(error)) from None
     stack.callback(recorded_code, app, 0)

@@ -31,7 +31,16 @@ from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, as_error, localised, result_text, said_of
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
-from ferrule.core.model import Finished, ModelError, ModelRequest, Preparing, Retrying, ToolResults, UserMessage
+from ferrule.core.model import (
+    Finished,
+    ModelError,
+    ModelRequest,
+    ModelSettings,
+    Preparing,
+    Retrying,
+    ToolResults,
+    UserMessage,
+)
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.plugins.drafts import DRAFT_TOOL, FOLDER, WAITING, DraftProblem, read_draft, split_draft
@@ -43,9 +52,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.builtin.draft_tool import DraftAccepted, DraftParams
+    from ferrule.core.events import Question
     from ferrule.core.model import AssistantMessage, Message, Model
     from ferrule.core.result import ToolResult
-    from ferrule.pipeline.confirm import Question
     from ferrule.pipeline.run import Runtime
 
 ROUNDS = 3
@@ -239,7 +248,7 @@ async def drafted(model: Model, runtime: Runtime, description: str, rounds: int 
     last: ToolResult | None = None
     for _round in range(rounds):
         answer = await _answer(
-            model, ModelRequest(tuple(messages), system=SYSTEM, tools=[tool], tool_choice="required")
+            model, ModelRequest(tuple(messages), SYSTEM, [tool], ModelSettings(tool_choice="required"))
         )
         messages.append(answer)
         if not answer.calls:

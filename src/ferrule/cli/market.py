@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.cli.options import json_option, warn
-from ferrule.cli.output import print_table, write, write_json
+from ferrule.cli.output import at_a_terminal, print_table, write, write_json
 from ferrule.cli.words import _, localised, persons_language
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import joined
@@ -40,7 +40,6 @@ market_command = click.Group("market", help=_("Find plugins in markets, and publ
 @click.option("--yes", is_flag=True, help=_("Pin the key that it is signed with without being asked. It is printed."))
 @json_option
 def add_market_command(name: str, url: str, key: str | None, registry: bool, yes: bool, as_json: bool) -> None:
-    from ferrule.cli.ask import at_a_terminal
     from ferrule.plugins.market import add_market
 
     if registry and key:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from contextlib import suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -27,11 +26,9 @@ from ferrule.cli.options import (
 from ferrule.cli.output import write
 from ferrule.cli.words import _, said_of
 from ferrule.core.errors import MissingExtraError
-from ferrule.core.loops import on_signal
 from ferrule.core.nearest import is_named
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
     from pathlib import Path
 
     from ferrule.app.build import App
@@ -101,7 +98,7 @@ def serve_command(
     token_variable: str,
 ) -> None:
     from ferrule.app.build import App
-    from ferrule.mcp_server.opening import claim_stdio
+    from ferrule.mcp_server.opening import claim_stdio, until_ended
 
     if any(find_spec(needed) is None for needed in _NEEDED):  # importing them now would keep the client waiting
         raise MissingExtraError(_("Serving MCP"), "mcp")
@@ -121,7 +118,7 @@ def serve_command(
     _choose(app, tools)
     try:
         if taken is not None:
-            asyncio.run(_until_ended(_serve_stdio(app, *taken)))
+            asyncio.run(until_ended(_serve_stdio(app, *taken)))
         elif http is not None:
             asyncio.run(_serve_http(app, http, token or None))
     except ModuleNotFoundError as error:
@@ -177,7 +174,7 @@ async def _serve_stdio(app: App, reading: int, writing: int) -> None:
 
         await serve_lines(_server(app), lines, opened)
 
-    await serve_promptly(Definitions(app.runtime.tools), app, serve, reading, writing, sdk_first=unlisted)
+    await serve_promptly(Definitions(app.runtime.usable_tools()), app, serve, reading, writing, sdk_first=unlisted)
 
 
 async def _serve_http(app: App, where: str, token: str | None) -> None:
@@ -207,12 +204,3 @@ async def _serve_http(app: App, where: str, token: str | None) -> None:
             await serve_http(_server(app), address, token, ready=listening)
         except CannotListen as error:
             raise click.ClickException(str(error)) from None
-
-
-async def _until_ended(serving: Coroutine[Any, Any, None]) -> None:
-    """Run until the client is gone, or until SIGTERM, Ctrl-C or the end of a terminal, which end it as cleanly."""
-    task = asyncio.ensure_future(serving)
-    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        on_signal(name, task.cancel)
-    with suppress(asyncio.CancelledError):
-        await task

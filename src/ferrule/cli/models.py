@@ -14,7 +14,7 @@ from ferrule.cli.options import json_option, settings_for, workspace_option
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, localised
 from ferrule.core.phrases import joined
-from ferrule.models.known_models import AS_OF, context_of, known
+from ferrule.models.known_models import context_of
 from ferrule.models.providers import EMBEDDED, Availability, FoundProvider, discover
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def models_command(query: tuple[str, ...], whole: bool, as_json: bool, workspace
         click.echo(_("No model matches."), err=True)
     if left_out:
         write(_("{count} more: search for a word, or use --all.").format(count=f"{left_out:,}"))
-    if any(known(row[0].partition("/")[0], row[0].partition("/")[2]) for row in rows):
-        write(_("List prices as of {date}; where they differ, your provider's page is right.").format(date=AS_OF))
+    if any(row[2] for row in rows):
+        write(_("Prices from {source}; where they differ, your provider's page is right.").format(source=_source()))
     if not query:
         _print_providers(found, settings.model)
 
@@ -95,9 +95,17 @@ def _matching(one: FoundProvider, query: tuple[str, ...]) -> list[str]:
 
 
 def _row(provider: str, name: str) -> list[str]:
-    context, row = context_of(provider, name), known(provider, name)
-    price = f"{row.read:g} / {row.write:g}" if row and row.read is not None and row.write is not None else ""
-    return [f"{provider}/{name}", f"{context:,}" if context else "", price]
+    from ferrule.models.prices import listed_price
+
+    context, price = context_of(provider, name), listed_price(provider, name)
+    costs = f"{price[0]:g} / {price[1]:g}" if price else ""
+    return [f"{provider}/{name}", f"{context:,}" if context else "", costs]
+
+
+def _source() -> str:
+    from importlib.metadata import version
+
+    return f"genai-prices {version('genai-prices')}"
 
 
 def _state(one: FoundProvider) -> str:
@@ -126,10 +134,12 @@ def _to_do(one: FoundProvider) -> str:
 
 
 def _document(one: FoundProvider, query: tuple[str, ...]) -> dict[str, Any]:
+    from ferrule.models.prices import listed_price
+
     models: list[dict[str, Any]] = []
     for name in _matching(one, query):
-        row = known(one.provider, name)
-        price = {"read": row.read, "written": row.write, "as_of": AS_OF} if row and row.read is not None else None
+        listed = listed_price(one.provider, name)
+        price = {"read": listed[0], "written": listed[1], "as_of": _source()} if listed else None
         context = context_of(one.provider, name)
         models.append({"name": f"{one.provider}/{name}", "context_tokens": context, "usd_per_million_tokens": price})
     return {

@@ -66,6 +66,11 @@ class _OwnOutput:
 _own: _OwnOutput | None = None
 
 
+def at_a_terminal() -> bool:
+    """A confirmation is never taken from a pipe: whoever fills it is not the person. A closed one is None."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
 def own_stdout() -> None:
     """Keep standard output for this command: what others print goes to standard error. To be called before a plugin is
     imported, which may print.
@@ -246,6 +251,7 @@ def show_log_lines() -> None:
                 write(self.format(record), err=True, exact=True)
 
     logging.lastResort = LogLines(logging.WARNING)
+    logging.getLogger("ferrule.crashes").addHandler(logging.NullHandler())  # the call has its error on the screen
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule._version import __version__
-from ferrule.cli.ask import at_a_terminal, confirmed
+from ferrule.cli.ask import confirmed
 from ferrule.cli.options import PlainError, json_option, warn, workspace_option
-from ferrule.cli.output import print_table, write, write_json
+from ferrule.cli.output import at_a_terminal, print_table, write, write_json
 from ferrule.cli.words import _, as_warning, localised
 from ferrule.core.errors import ToolError
 from ferrule.core.shown_text import shown_row

@@ -47,12 +47,11 @@ from ferrule.cli.options import (
 from ferrule.cli.output import attachment_words, write, write_json, write_json_error, write_json_line
 from ferrule.cli.server_talk.questions import TerminalPlace, terminal_ports
 from ferrule.cli.status_line import CallStatus, StatusLine
-from ferrule.cli.words import _, as_error, localised, said_of
+from ferrule.cli.words import _, as_error, localised, said_of, why_ended
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import on_signal
 from ferrule.core.model import Preparing, Retrying
-from ferrule.core.phrases import joined
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -65,22 +64,24 @@ if TYPE_CHECKING:
     from ferrule.core.result import ToolResult
 
 
-EXIT_CODES = {"done": 0, "failed": 1, "loop": 1, "limit": 4, "interrupted": 130}
+EXIT_CODES = {"done": 0, "failed": 1, "loop": 1, "denied": 3, "limit": 4, "paused": 6, "interrupted": 130}
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
 
 
 @click.command(
     "run",
-    help=_("Give the assistant a REQUEST and print its answer; `-` reads the request from stdin."),
+    help=_("Give the assistant a REQUEST and print its answer; `-` reads the request from stdin.")
+    + " "
+    + _("With --continue or --resume and no REQUEST, a turn that was cut off goes on."),
     epilog=_("Piped input is context for the request. Calls are shown on stderr; stdout has only the answer.")
     + "\n\n"
     + _(
         "Exit codes: 0 done, 1 failed, 2 usage, 3 it gave up after a refusal, 4 a limit was reached, "
-        "5 done but not on record, 130 interrupted, 143 ended by SIGTERM."
+        "5 done but not on record, 6 it waits for the result of a deferred tool, 130 interrupted, 143 ended by SIGTERM."
     ),
 )
-@click.argument("request")
+@click.argument("request", default="")
 @assistant_options
 @workspace_option
 @permission_options
@@ -108,12 +109,14 @@ def run_command(
     if as_json and stream_json:
         raise click.UsageError(_("Use either --json or --stream-json, not both."))
     text = whole_input() if request == "-" else with_context(request, piped_context())
-    if not text.strip():
+    if not text.strip() and not (go_on or resume):
         raise click.UsageError(_("The request is empty."))
     settings = settings_for(workspace).settings
     warn_of_freedom(settings)
     stopping = _Stopping()
     resumed = resumed_session(workspace.resolve(), go_on, resume)
+    if not text.strip() and (resumed is None or resumed.conversation.open is None):
+        raise click.UsageError(_("The request is empty, and no turn was cut off that could go on."))
     try:  # before servers are waited for: a wrong name is told at once
         chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), settings)
     except ModelError as error:
@@ -122,9 +125,14 @@ def run_command(
         sys.exit(EXIT_USAGE)
     line = StatusLine()
     place = TerminalPlace(line)
-    who = place.sharing(asker(yes, stopping.note_sigterm))
+    who = asker(yes, stopping.note_sigterm)
     try:
-        app = App(settings, workspace.resolve(), ask=who, ports=terminal_ports(place))
+        app = App(
+            settings,
+            workspace.resolve(),
+            ask=place.sharing(who) if who is not None else None,
+            ports=lambda: terminal_ports(place),
+        )
     except (ValueError, OSError) as error:
         raise click.UsageError(said_of(error)) from None
     status = CallStatus(app.tools)
@@ -171,7 +179,8 @@ async def _run(
         last, ended = LastCalls(), None
         report.begin(agent)
         try:
-            async with aclosing(agent.run(text)) as events:
+            happening = agent.run(text) if text.strip() else agent.resume_run()
+            async with aclosing(happening) as events:
                 async for event in events:
                     if stopping.asked:  # before there was a turn to stop
                         agent.interrupt()
@@ -268,7 +277,7 @@ class TextReport:
         if event.text.strip():
             write(event.text.strip(), exact=True)
         if event.problem:
-            write(as_error(localised(joined(" ", [event.problem, event.suggestion]))), err=True)
+            write(as_error(why_ended(event)), err=True)
 
 
 def _outcome(result: ToolResult) -> str:
@@ -328,6 +337,7 @@ class JsonReport:
             "text": event.text,
             "problem": event.problem or None,
             "suggestion": event.suggestion or None,
+            "limit": event.limit or None,
             "session_id": agent.session.id,
             "model": agent.model.name,
             "turn": agent.conversation.turn,

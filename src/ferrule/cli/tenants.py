@@ -129,7 +129,7 @@ def show_all(
     document: dict[str, Any], columns: Sequence[str], as_json: bool, nothing: str, tenant: str | None = None
 ) -> None:
     """Many things, as a table, and the tenant that they belong to."""
-    [found] = document.values()
+    found, following = next(iter(document.values())), document.get("next")
     if as_json:
         write_json(document)
         return
@@ -140,6 +140,15 @@ def show_all(
     else:
         rows = [[_cell(one[column]) for column in columns] for one in found]
         print_table([column.replace("_", " ") for column in columns], rows)
+    if following is not None:
+        write(_("There are more. Read on with --cursor {cursor}").format(cursor=following), err=True)
+
+
+def _page_options(command: Any) -> Any:
+    limit = click.option(
+        "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help=_("How many at most.")
+    )
+    return limit(click.option("--cursor", default="", help=_("Read on where the list before ended."))(command))
 
 
 def _cell(value: Any) -> str:
@@ -163,10 +172,11 @@ def _limit_options(function: Any) -> Any:
 
 
 @tenants_command.command("list", help=_("List the tenants."))
+@_page_options
 @json_option
 @database_option
-def list_tenants(database: str | None, as_json: bool = False) -> None:
-    found = _in_directory(database, None, lambda c, d, m: d.list_tenants(c), writes=False)
+def list_tenants(database: str | None, cursor: str, limit: int, as_json: bool = False) -> None:
+    found = _in_directory(database, None, lambda c, d, m: d.list_tenants(c, cursor, limit), writes=False)
     columns = ("name", "display_name", "operator", "enabled", "created_at")
     show_all(found, columns, as_json, _("There are no tenants."))
 
@@ -220,10 +230,11 @@ users_command = click.Group("users", help=_("Create, list, change and remove the
 
 
 @users_command.command("list", help=_("List the users of a tenant."))
+@_page_options
 @json_option
 @store_options
-def list_users(database: str | None, tenant: str, as_json: bool = False) -> None:
-    found = _in_directory(database, tenant, lambda c, d, m: d.list_users(c, tenant), writes=False)
+def list_users(database: str | None, tenant: str, cursor: str, limit: int, as_json: bool = False) -> None:
+    found = _in_directory(database, tenant, lambda c, d, m: d.list_users(c, tenant, cursor, limit), writes=False)
     columns = ("name", "roles", "enabled", "created_at")
     show_all(found, columns, as_json, _("There are no users."), tenant)
 
@@ -314,10 +325,11 @@ keys_command = click.Group("keys", help=_("Create, list, rotate and revoke the A
 
 
 @keys_command.command("list", help=_("List the keys of a tenant. Secrets are not kept, so none is shown."))
+@_page_options
 @json_option
 @store_options
-def list_keys(database: str | None, tenant: str, as_json: bool = False) -> None:
-    found = _in_directory(database, tenant, lambda c, d, m: d.list_keys(c, tenant), writes=False)
+def list_keys(database: str | None, tenant: str, cursor: str, limit: int, as_json: bool = False) -> None:
+    found = _in_directory(database, tenant, lambda c, d, m: d.list_keys(c, tenant, cursor, limit), writes=False)
     columns = ("id", "user", "name", "scopes", "hint", "expires_at", "revoked")
     show_all(found, columns, as_json, _("There are no keys."), tenant)
 

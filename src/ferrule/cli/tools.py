@@ -37,7 +37,7 @@ def print_details(tool: Tool[Any]) -> None:
     if (fault := tool.fault) is not None:
         write(fault)
         return
-    schema = mapping(tool.input_schema)
+    schema = tool.input_schema
     properties: dict[str, Any] = schema.get("properties", {})
     if not properties:
         write(_("It takes no parameters."))

@@ -7,12 +7,13 @@ import os
 from contextlib import contextmanager
 
 from ferrule.core.languages import LANGUAGES, translations
-from ferrule.core.phrases import Phrase, said_by, translated
+from ferrule.core.phrases import Phrase, joined, said_by, translated
 
 TYPE_CHECKING = False  # as in `typing`, whose import would take longer than all the rest here
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from ferrule.agent.agent_events import TurnEnded
     from ferrule.core.result import ToolResult
 
 _translations: gettext.NullTranslations = gettext.NullTranslations()
@@ -57,6 +58,15 @@ def result_text(result: ToolResult) -> str:
     if suggestion := localised(error.suggestion or ""):
         words += _("\n\nSuggestion: {suggestion}").format(suggestion=suggestion)
     return words + result.after_error
+
+
+_OPTIONS = {"steps": "--max-steps", "tokens": "--max-tokens", "cost": "--max-cost", "seconds": "--timeout"}
+
+
+def why_ended(event: TurnEnded) -> str:
+    """Why a turn did not end well, and what to do; empty if it did."""
+    option = _("The option is {option}.").format(option=_OPTIONS[event.limit]) if event.limit else ""
+    return " ".join(filter(None, [localised(joined(" ", [event.problem, event.suggestion])), option]))
 
 
 def choose_language(arguments: list[str]) -> str:

@@ -20,6 +20,7 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.function_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
 from ferrule.core.shown_text import cut, cut_counted, visible
+from ferrule.core.tool import Kind
 from ferrule.mcp_client.bounds import ATTACHMENTS, DESCRIPTION_CHARS, SCHEMA_BYTES, SCHEMA_DEPTH, TOOLS
 from ferrule.workspace.data_folder import read_json, write_json
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.core.context import ToolContext
+    from ferrule.core.tool import AnyKind
     from ferrule.mcp_client.server_config import ServerConfig
 
 Call = Callable[["RemoteTool", Mapping[str, Any], "ToolContext"], Awaitable[dict[str, Any]]]
@@ -262,7 +264,7 @@ class AgreedServer:
     """Of the definitions that were agreed to, by the names of the tools."""
     known: Sequence[Definition]
     """As many of these as are at hand, so that the server need not be asked."""
-    kinds: Mapping[str, str]
+    kinds: Mapping[str, AnyKind]
     """Of its tools, as they were agreed to; the others are of the kind `execute`."""
     config: Callable[[], ServerConfig]
     """Found out at each start; raises `ToolError` where it cannot be started."""
@@ -292,7 +294,7 @@ class RemoteTool(RawTool):
             output_schema=definition.output_schema,
             description=_described(definition, name),
             display_name=definition.title or definition.name,
-            kind=agreed.kinds.get(definition.name, "execute") if agreed else "execute",
+            kind=agreed.kinds.get(definition.name, Kind.EXECUTE) if agreed else Kind.EXECUTE,
             category="plugin" if agreed else "mcp",
             tags=(name,),
             idempotent=definition.hints("idempotentHint") or definition.hints("readOnlyHint"),

@@ -17,7 +17,7 @@ from ferrule.mcp_client.bounds import START_SECONDS
 from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ferrule.core.elicitation import Elicitor
@@ -201,8 +201,9 @@ def from_json(name: str, table: Any) -> ServerConfig:
     if entry.get("type") == "sse":
         raise ConfigProblem(f"`{name}` uses the old SSE transport; give its streamable HTTP address, type http")
     command = _text(name, entry, "command")
-    if isinstance(entry.get("args", []), list) and all(isinstance(one, str) for one in entry.get("args", [])):
-        arguments = tuple(cast("list[str]", entry.get("args", [])))
+    given: Any = entry.get("args", ())
+    if isinstance(given, (list, tuple)) and all(isinstance(one, str) for one in cast("Sequence[Any]", given)):
+        arguments = tuple(cast("Sequence[str]", given))
     else:
         raise ConfigProblem(f"`{name}`: `args` must be a list of text")
     return ServerConfig(

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from ferrule.core.call import RawCall
+    from ferrule.core.events import Question
     from ferrule.core.result import ToolResult
     from ferrule.mcp_server.shown_tools import OutputCheck
-    from ferrule.pipeline.confirm import Question
 
 
 # One call in a task of its own, which can outlive the request that began it.

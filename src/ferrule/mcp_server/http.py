@@ -7,23 +7,27 @@ import hmac
 import json
 import re
 import secrets
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import JSONRPCError
 from starlette.responses import PlainTextResponse, Response
 
 from ferrule.app.listening import CannotListen, listen, serve_app, url_of
 from ferrule.core.http_fetch import is_local
+from ferrule.mcp_server.opening import NAME
+from ferrule.mcp_server.server import McpServer
 from ferrule.mcp_server.stdio import RefusedMessage, read_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from ferrule.mcp_server.server import McpServer
+    from ferrule.pipeline.run import Runtime
 
 
 # What comes over HTTP, looked at before the SDK reads it.
@@ -137,29 +141,38 @@ def http_app(server: McpServer, address: ListenAddress, token: str | None = None
     if token is None and not address.is_local:
         raise BadAddress(f"{address.host} can be reached from other machines, so a token is needed.")
     server.sessions.idle_seconds = IDLE_SECONDS
-    names = [*_LOCAL_NAMES, address.host] if address.is_local else []
+    # Behind a token the name is free: no page in a browser knows the token.
+    names = [*_LOCAL_NAMES, address.host] if address.is_local else None
     app = server.sdk.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=BODY_BYTES,
         session_idle_timeout=IDLE_SECONDS,
         max_sessions=MOST_SESSIONS,
-        transport_security=TransportSecuritySettings(
-            # Behind a token the name is free: no page in a browser knows the token.
-            enable_dns_rebinding_protection=address.is_local,
-            allowed_hosts=[form for name in names for form in (name, f"{name}:*")],
-            allowed_origins=[form for name in names for form in (f"http://{name}", f"http://{name}:*")],
-        ),
+        transport_security=_known_names(names, ["http"]),
     )
-    return Guard(RequestBodies(app, BODY_BYTES), token, strangers=not address.is_local)
+    return Guard(RequestBodies(app, BODY_BYTES), token, strangers=names is None)
+
+
+def _known_names(names: Iterable[str] | None, schemes: Iterable[str]) -> TransportSecuritySettings:
+    """The names that requests may give the server; any if None."""
+    places = [form for name in names or () for form in (name, f"{name}:*")]
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=names is not None,
+        allowed_hosts=places,
+        allowed_origins=[f"{scheme}://{place}" for scheme in schemes for place in places],
+    )
 
 
 class Guard:
-    """What every request passes first: the token where there is one, and no page of another site."""
+    """What every request passes first: the token where there is one, and no page of another site. Without a `path` it
+    answers at any.
+    """
 
-    def __init__(self, app: ASGIApp, token: str | None, *, strangers: bool) -> None:
+    def __init__(self, app: ASGIApp, token: str | None, *, strangers: bool, path: str = PATH) -> None:
         self._app = app
         self._token = token.encode() if token is not None else None
         self._strangers = strangers
+        self._path = path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -171,7 +184,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        if scope["path"] != PATH:
+        if self._path and scope["path"] != self._path:
             return PlainTextResponse(f"There is nothing here. The MCP endpoint is {PATH}.\n", 404)
         if self._strangers and b"origin" in headers:
             return _error(403, "Requests from web pages are not accepted.")
@@ -198,6 +211,110 @@ class Guard:
 def _error(status: int, words: str, headers: dict[str, str] | None = None) -> PlainTextResponse:
     body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": words}}
     return PlainTextResponse(json.dumps(body), status, headers, "application/json")
+
+
+class McpApp:
+    """MCP as an application in another program's web server, at any path.
+
+    Its sessions live in a task that the lifespan starts and ends. A mounted application has no lifespan unless the
+    outer one passes `lifespan` on; then the first request starts it, and it ends with the event loop.
+    """
+
+    def __init__(self, make: Callable[[], McpServer], names: Sequence[str] | None, token: str | None) -> None:
+        self._make = make
+        self._names = names
+        self._token = token
+        self._running: _RunningApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            async with self.lifespan():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+        elif scope["type"] == "http":
+            running = self._running
+            if running is None or running.loop is not asyncio.get_running_loop():  # or its own has ended
+                running = self._running = _RunningApp(self._make(), self._names, self._token)
+            await running.started()
+            await running.app(scope, receive, send)
+        else:
+            await send({"type": "websocket.close"})
+
+    @asynccontextmanager
+    async def lifespan(self, _app: object = None) -> AsyncGenerator[None]:
+        """For the outer application: `Starlette(routes=[Route("/mcp", app)], lifespan=app.lifespan)`."""
+        running = self._running = _RunningApp(self._make(), self._names, self._token)
+        try:
+            await running.started()
+            yield
+        finally:
+            self._running = None
+            await running.end()
+
+
+class _RunningApp:
+    """The application on one event loop."""
+
+    def __init__(self, server: McpServer, names: Sequence[str] | None, token: str | None) -> None:
+        server.sessions.idle_seconds = IDLE_SECONDS
+        self._manager = StreamableHTTPSessionManager(
+            server.sdk,
+            session_idle_timeout=IDLE_SECONDS,
+            max_request_body_size=BODY_BYTES,
+            max_sessions=MOST_SESSIONS,
+            security_settings=_known_names(names, ["http", "https"]),
+        )
+        bodies = RequestBodies(self._manager.handle_request, BODY_BYTES)
+        self.app = Guard(bodies, token, strangers=names is None, path="")
+        self.loop = asyncio.get_running_loop()
+        self._ready, self._ending = asyncio.Event(), asyncio.Event()
+        self._task = self.loop.create_task(self._work())
+
+    async def _work(self) -> None:
+        async with self._manager.run():
+            self._ready.set()
+            await self._ending.wait()
+
+    async def started(self) -> None:
+        if not self._ready.is_set():
+            ready = self.loop.create_task(self._ready.wait())
+            await asyncio.wait((self._task, ready), return_when=asyncio.FIRST_COMPLETED)
+            ready.cancel()
+        if self._task.done():
+            self._task.result()
+
+    async def end(self) -> None:
+        self._ending.set()
+        await self._task
+
+
+def asgi_app(
+    runtime: Runtime,
+    *,
+    name: str = NAME,
+    instructions: str = "",
+    allowed_hosts: Sequence[str] = _LOCAL_NAMES,
+    token: str | None = None,
+) -> McpApp:
+    """An ASGI application that serves a runtime's tools over MCP, for a route of your own web server.
+
+    It answers at any path: `Route("/mcp", app)` in Starlette and FastAPI. Its `lifespan` is for the outer application;
+    without that the first request starts it. `allowed_hosts` are the names under which clients may reach it, by default
+    this machine's own; `["*"]` is any, for a server that knows its clients by a `token` or by middleware. Pages of
+    other sites cannot use it from a browser. `instructions` are for the client's model.
+    """
+    if isinstance(allowed_hosts, str):
+        raise TypeError(f"`allowed_hosts` is a list. Write [{allowed_hosts!r}].")
+    if token is not None:
+        check_token(token)
+    names = None if "*" in allowed_hosts else tuple(allowed_hosts)
+
+    def make() -> McpServer:
+        return McpServer(runtime, name=name, instructions=instructions)
+
+    return McpApp(make, names, token)
 
 
 async def serve_http(

@@ -28,10 +28,11 @@ from ferrule.core.errors import ToolError
 from ferrule.core.files import write_all
 from ferrule.core.json_lines import LineReader, TooLong
 from ferrule.core.json_values import has_too_many_values
+from ferrule.core.loops import no_more_on_signal, on_signal
 from ferrule.core.standard_streams import take_stdin, take_stdout
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
 
     from ferrule.mcp_server.shown_tools import Definitions
@@ -55,6 +56,23 @@ def claim_stdio() -> tuple[int, int]:
         return take_stdin(), take_stdout()
     except OSError:
         raise ToolError("Standard input or output is closed, so there is no client to serve.") from None
+
+
+async def until_ended(serving: Coroutine[Any, Any, None]) -> None:
+    """Run until the client is gone, or until SIGTERM, Ctrl-C or the end of a terminal, which end it as cleanly."""
+    task = asyncio.ensure_future(serving)
+    names = ("SIGTERM", "SIGINT", "SIGHUP")
+    for name in names:
+        on_signal(name, task.cancel)
+    try:
+        await asyncio.wait((task,))
+    finally:  # also where the awaiting task is cancelled
+        for name in names:
+            no_more_on_signal(name)
+        task.cancel()
+        await asyncio.wait((task,))
+    if not task.cancelled():
+        task.result()
 
 
 class Lines:

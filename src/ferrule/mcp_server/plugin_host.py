@@ -30,6 +30,7 @@ def main(entry: str, name: str, version: str) -> None:
 
 
 async def _serve(plugin: Plugin, reading: int, writing: int) -> None:
+    from ferrule.core.context import Session
     from ferrule.mcp_server.opening import serve_promptly
     from ferrule.mcp_server.shown_tools import Definitions
     from ferrule.pipeline.run import Runtime
@@ -50,8 +51,11 @@ async def _serve(plugin: Plugin, reading: int, writing: int) -> None:
 
     async def serve(lines: Lines, opened: Opened) -> None:
         from ferrule.mcp_server.server import McpServer
+        from ferrule.mcp_server.sessions import RuntimeSession
         from ferrule.mcp_server.stdio import serve_lines
 
-        await serve_lines(McpServer(runtime, portable=False), lines, opened)
+        # All tools, also those that are not for every caller: the host knows who calls.
+        server = McpServer(runtime.tools, portable=False, open_session=lambda: RuntimeSession(runtime, Session.close))
+        await serve_lines(server, lines, opened)
 
     await serve_promptly(Definitions(runtime.tools, portable=False), running(), serve, reading, writing)

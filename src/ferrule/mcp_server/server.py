@@ -272,7 +272,8 @@ class McpServer:
             if open_session is None:
                 raise TypeError("Tools alone cannot be called. Give a Runtime with them, or `open_session`.")
         else:
-            tools, open_session = runtime.tools, open_session or partial(RuntimeSession, runtime, close)
+            tools = runtime.usable_tools()  # what is always denied can still be called, and says why it is
+            open_session = open_session or partial(RuntimeSession, runtime, close)
         self.definitions = Definitions(tools, portable=portable, page_size=page_size)
         self.sessions = Sessions(open_session)
         self.bus = InMemorySubscriptionBus()
@@ -285,7 +286,7 @@ class McpServer:
         self.sdk = _Sdk(
             name,
             version=__version__,
-            title=TITLE,
+            title=TITLE if name == NAME else name,
             instructions=instructions,
             lifespan=self._running,
             cache_hints={"tools/list": CacheHint(), "server/discover": CacheHint()},

@@ -226,8 +226,8 @@ class PortableMCP(WholeMCP):
         property_name=Anthropic.abilities.property_name,
     )
 
-    def _schema(self, schema: Any, wanted: bool, ledger: Ledger) -> tuple[dict[str, Any], bool, Ledger]:
-        return Dialect._schema(self, schema, False, ledger)  # noqa: SLF001 - past MCP's own, which keeps the whole schema
+    def _schema(self, tool: Tool[Any], wanted: bool) -> tuple[dict[str, Any], bool, Ledger]:
+        return Dialect._schema(self, tool, False)  # noqa: SLF001 - past MCP's own, which keeps the whole schema
 
 
 _WHOLE, _PORTABLE = WholeMCP(), PortableMCP()  # what one list has written of a tool, others share

@@ -20,11 +20,12 @@ from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
-from ferrule.mcp_server.opening import LINE_BYTES, TOO_LONG, Opened, connected
+from ferrule.mcp_server.opening import LINE_BYTES, NAME, TOO_LONG, Opened, claim_stdio, connected, until_ended
+from ferrule.mcp_server.server import McpServer
 
 if TYPE_CHECKING:
     from ferrule.mcp_server.opening import Lines
-    from ferrule.mcp_server.server import McpServer
+    from ferrule.pipeline.run import Runtime
 
 
 # Lines of input as JSON-RPC messages; each that is none becomes an error which says what is wrong with it.
@@ -117,6 +118,17 @@ async def serve_stdio(server: McpServer, reading: int, writing: int) -> None:
     """Serve the one client at the other end until it closes its side; then all that it began is stopped."""
     async with connected(reading, writing) as lines:
         await serve_lines(server, lines)
+
+
+async def serve(runtime: Runtime, *, name: str = NAME, instructions: str = "") -> None:
+    """Serve a runtime's tools over standard input and output, until the client closes them, Ctrl-C or SIGTERM.
+
+    From now on what anything prints goes to standard error, and what anything reads from standard input is empty.
+    `instructions` are for the client's model: what the tools are for, and how to use them. Enter a runtime with plugins
+    or MCP servers first, with `async with`.
+    """
+    reading, writing = claim_stdio()
+    await until_ended(serve_stdio(McpServer(runtime, name=name, instructions=instructions), reading, writing))
 
 
 async def serve_lines(server: McpServer, lines: Lines, opened: Opened | None = None) -> None:

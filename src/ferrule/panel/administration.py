@@ -30,6 +30,8 @@ _SECTIONS = (
 _NOT_NUMBER = _("`{name}` must be a number.")
 _NOT_JSON = _("`{name}` is not valid JSON.")
 _DAY = 86_400
+_MANY = {"limit": "200"}
+"""As many names as a field suggests."""
 
 
 class FormProblem(Exception):  # noqa: N818 - reads as what it says
@@ -56,7 +58,7 @@ async def show_first(request: PanelRequest) -> Response:
 async def _show(request: PanelRequest, section: str, status: int = 200, problem: str = "", **more: Any) -> Response:
     values: dict[str, Any] = {
         "made": None, "verdict": None, "tested": {}, "chosen": request.query.get("edit", ""), "limits": LIMITS,
-        "scopes": SCOPES, "modes": [mode.value for mode in Mode], **more,
+        "scopes": SCOPES, "modes": [mode.value for mode in Mode], "following": None, "cursor": "", **more,
     }  # fmt: skip
     values.update(await _READERS[section](request))
     return request.render(
@@ -67,12 +69,19 @@ async def _show(request: PanelRequest, section: str, status: int = 200, problem:
 # What each part shows
 
 
+async def _page(request: PanelRequest, section: str) -> dict[str, Any]:
+    """Those of the list from the cursor in the address on."""
+    asked = {"cursor": request.query["cursor"]} if request.query.get("cursor") else {}
+    found = await request.api.ask("GET", f"/v1/{section}", asked)
+    return {section: found[section], "following": found["next"], "cursor": request.query.get("cursor", "")}
+
+
 async def _tenants(request: PanelRequest) -> dict[str, Any]:
-    return await request.api.ask("GET", "/v1/tenants")
+    return await _page(request, "tenants")
 
 
 async def _users(request: PanelRequest) -> dict[str, Any]:
-    users = await request.api.ask("GET", "/v1/users")
+    users = await _page(request, "users")
     return {**users, "roles": await _role_names(request)}
 
 
@@ -88,8 +97,10 @@ async def _roles(request: PanelRequest) -> dict[str, Any]:
 
 
 async def _keys(request: PanelRequest) -> dict[str, Any]:
-    users: list[Any] = (await request.api.ask("GET", "/v1/users"))["users"] if request.may("admin", "users") else []
-    return {**await request.api.ask("GET", "/v1/keys"), "users": [one["name"] for one in users]}
+    users: list[Any] = (
+        (await request.api.ask("GET", "/v1/users", _MANY))["users"] if request.may("admin", "users") else []
+    )
+    return {**await _page(request, "keys"), "users": [one["name"] for one in users]}
 
 
 async def _intents(request: PanelRequest) -> dict[str, Any]:

@@ -329,7 +329,6 @@ def _count(figures: CallFigures, row: AuditRow) -> None:
     figures.failed += row.outcome != "success"
     figures.denied += row.outcome == _REFUSED and row.stage not in _RAN
     if row.stage in _RAN:
-        figures.started += 1
         figures.waited += (row.waited or 0.0) + (row.queued or 0.0)
         add_duration(figures.durations, row.duration)
 

@@ -31,22 +31,24 @@ def _(message: str) -> str:
 
 
 STATES = {
-    "queued": _("queued"), "awaiting_approval": _("waiting for approval"), "running": _("running"),
+    "queued": _("queued"), "awaiting_approval": _("waiting for approval"),
+    "awaiting_result": _("waiting for a result"), "running": _("running"),
     "succeeded": _("succeeded"), "failed": _("failed"), "cancelled": _("cancelled"), "expired": _("expired"),
     "lost": _("lost"), "pending": _("pending"), "approved": _("approved"), "denied": _("denied"),
     "allow": _("allowed"), "ask": _("asks"), "deny": _("denied"), "success": _("succeeded"),
 }  # fmt: skip
 MARKS = {
-    "queued": "○", "awaiting_approval": "◐", "pending": "◐", "running": "◔", "succeeded": "✓", "success": "✓",
-    "approved": "✓", "allow": "✓", "ask": "◐", "failed": "✕", "denied": "✕", "deny": "✕", "cancelled": "−",
-    "expired": "−", "lost": "?",
+    "queued": "○", "awaiting_approval": "◐", "awaiting_result": "◐", "pending": "◐", "running": "◔", "succeeded": "✓",
+    "success": "✓", "approved": "✓", "allow": "✓", "ask": "◐", "failed": "✕", "denied": "✕", "deny": "✕",
+    "cancelled": "−", "expired": "−", "lost": "?",
 }  # fmt: skip
 """A state is never told by its colour alone."""
 KINDS = {
     "readonly": _("reads"), "write": _("changes"), "execute": _("runs commands"), "unknown": _("asks each time"),
 }  # fmt: skip
 EVENTS = {
-    "call.created": _("created"), "call.awaiting_approval": _("waiting for approval"), "call.started": _("started"),
+    "call.created": _("created"), "call.awaiting_approval": _("waiting for approval"),
+    "call.awaiting_result": _("waiting for a result"), "call.started": _("started"),
     "call.progress": _("progress"), "call.output": _("output"), "call.succeeded": _("succeeded"),
     "call.failed": _("failed"), "call.cancelled": _("cancelled"), "call.expired": _("expired"),
     "call.lost": _("lost"), "approval.decided": _("decided"), "approval.expired": _("approval expired"),

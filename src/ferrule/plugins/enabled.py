@@ -10,6 +10,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ferrule import Kind
 from ferrule.extension import phrase, read_json, said_by
 from ferrule.extension.hosting import FOR_WRITING, AgreedServer, Definition
 from ferrule.plugins.plugin_files import DEFINITIONS, TOKENS, lock_file, plugins_folder, withdrawn_names
@@ -60,7 +61,7 @@ def _agreed(name: str, plugin: Mapping[str, Any], workspace: Path) -> AgreedServ
     # A tool can only be believed to change nothing where nothing lets it: the others ask as what they may do.
     writes = any(folder.endswith(FOR_WRITING) for folder in plugin["grants"]["folders"])
     kinds = {
-        tool["name"]: "write" if tool["kind"] == "readonly" and writes else tool["kind"]
+        tool["name"]: Kind.WRITE if tool["kind"] == Kind.READONLY and writes else Kind(tool["kind"])
         for tool in plugin["manifest"]["tools"]
         if tool["kind"] != "unknown"
     }

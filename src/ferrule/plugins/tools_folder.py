@@ -239,7 +239,7 @@ class ToolsFolder:
         for at, one in enumerate(offer.tools):
             shown = known.get((one.name, one.version))
             if shown is not None and isinstance(one, FunctionTool):
-                shown.become(one)
+                shown.become(cast("FunctionTool", one))
                 offer.tools[at] = shown  # which is the one that registries have
 
     def _fit_for_index(self) -> dict[str, tuple[set[str], list[FunctionTool]]]:

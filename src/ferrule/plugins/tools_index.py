@@ -35,7 +35,8 @@ _WORDS = ("tags", "roles", "needs")
 _PLAIN = (
     "name", "display_name", "kind_given", "version", "category", "strict", "concurrency_safe", "runs_alone",
     "takes_turns", "enabled", "repair", "dangerous", "requires_permission", "asks_anyway", "idempotent", "timeout",
-    "max_result", "grace", "may_block", "remote", "preview_seconds", "doing", "read_only", "cache", "wants_context",
+    "max_result", "grace", "may_block", "remote", "deferred", "calls_tools", "preview_seconds", "doing", "read_only",
+    "cache", "wants_context",
     "has_check", "has_ready", "has_preview", "has_words", "has_render", "has_touches", "has_signature",
     "checks_output",
 )  # fmt: skip
@@ -61,7 +62,8 @@ class ShelvedTool(FunctionTool):
             tuple(Example(one["description"], one["params"]) for one in said["examples"]),
         )  # fmt: skip
         own["_example_faults"] = tuple(shown["example_faults"])
-        own.update(_input=shown["input_schema"], _output_schema=shown["output_schema"], _load=load, _first=self)
+        own.update(_input=shown["input_schema"], _derived_output_schema=shown["output_schema"])
+        own.update(_load=load, _first=self)
 
     def become(self, tool: FunctionTool) -> None:
         """Be that tool from now on, under the name that it has here."""
@@ -84,7 +86,7 @@ class ShelvedTool(FunctionTool):
         return False
 
     @property
-    def input_schema(self) -> dict[str, Any] | bool:
+    def input_schema(self) -> dict[str, Any]:
         return self._input
 
     def _compile(self) -> Any:

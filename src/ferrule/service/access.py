@@ -108,8 +108,7 @@ class Allowed:
             and (tool.name not in _ADMINISTERS or self.administers(_ADMINISTERS[tool.name]))
             and (tool.name != DRAFT_TOOL or self._may_draft)
             and (not tool.roles or any(role in tool.roles for role in self.roles))
-            and (self.mode is not Mode.PLAN or tool.read_only or tool.kind == "execute")
-            and self.policy.deny.tool(tool.name) is None
+            and not self.policy.denies(tool)
         )
 
     def role_for(self, tool: Tool[Any] | None) -> str | None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 
 _MOST_ROWS = 1_000
+_MOST_LISTED = 200
 _MOST_SEQ = 2**62
 
 
@@ -88,12 +89,30 @@ def _route(
     return ApiRoute(method, path, handle, summary, "admin", path.split("/")[2], body, answer, (), errors)
 
 
+def _page_asked(request: ServiceRequest) -> tuple[str, int]:
+    """From where on, and how many."""
+    return request.query.get("cursor", ""), request.number("limit", directory.MOST_LISTED, _MOST_LISTED) or 1
+
+
+def _list_route(path: str, work: Callable[..., Any], summary: str, answer: type[BaseModel]) -> ApiRoute:
+    """A list of what the caller's tenant has, a page at a time."""
+
+    async def handle(request: ServiceRequest) -> Response:
+        given = (request.principal.tenant, *_page_asked(request))
+        return _answer(await _read(request, lambda connection: work(connection, *given)))
+
+    handle.__name__ = work.__name__
+    return ApiRoute("GET", path, handle, summary, "admin", path.split("/")[2], None, {200: answer}, _PAGING, (422,))
+
+
 # Tenants
 
 
 async def list_tenants(request: ServiceRequest) -> Response:
     request.require_operator("manage tenants")
-    return _answer(await request.service.database.read(None, directory.list_tenants))
+    cursor, most = _page_asked(request)
+    found = partial(directory.list_tenants, cursor=cursor, most=most)
+    return _answer(await request.service.database.read(None, found))
 
 
 async def create_tenant(request: ServiceRequest) -> Response:
@@ -202,15 +221,21 @@ _FILTERS = (
 _LIMIT = Parameter("limit", "How many at most.", {"type": "integer", "minimum": 0, "maximum": _MOST_ROWS})
 _DAY = Parameter("day", "The day in UTC, such as 2026-01-31; today unless given.")
 
+_PAGING = (
+    Parameter("cursor", "Read on from `next`."),
+    Parameter("limit", "How many at most.", {"type": "integer", "minimum": 0, "maximum": _MOST_LISTED}),
+)
+
 ADMINISTRATION: tuple[ApiRoute, ...] = (
-    ApiRoute("GET", "/v1/tenants", list_tenants, "List tenants.", "admin", "tenants", None, {200: TenantList}),
+    ApiRoute("GET", "/v1/tenants", list_tenants, "List tenants.", "admin", "tenants", None, {200: TenantList},
+             _PAGING),
     ApiRoute("POST", "/v1/tenants", create_tenant, "Create a tenant.", "admin", "tenants", TenantRequest,
              {201: Tenant}, (), (409, 422)),
     ApiRoute("GET", "/v1/tenants/{name}", show_tenant, "Show a tenant.", "admin", None, None, {200: Tenant}, (),
              (404,)),
     ApiRoute("PATCH", "/v1/tenants/{name}", change_tenant, "Change a tenant.", "admin", "tenants", TenantChange,
              {200: Tenant}, (), (404, 409, 422)),
-    _route("GET", "/v1/users", directory.list_users, "List users.", None, {200: UserList}),
+    _list_route("/v1/users", directory.list_users, "List users.", UserList),
     _route("POST", "/v1/users", directory.create_user, "Create a user.", UserRequest, {201: User}, 404, 409, 422),
     _route("GET", "/v1/users/{name}", directory.show_user, "Show a user.", None, {200: User}, 404),
     _route("PATCH", "/v1/users/{name}", directory.change_user, "Change a user.", UserChange, {200: User}, 404, 422),
@@ -222,7 +247,7 @@ ADMINISTRATION: tuple[ApiRoute, ...] = (
            {200: TenantRole}, 422),
     _route("DELETE", "/v1/roles/{name}", directory.delete_role, "Remove a role that nobody has.", None, {204: None},
            404, 409),
-    _route("GET", "/v1/keys", directory.list_keys, "List API keys.", None, {200: KeyList}),
+    _list_route("/v1/keys", directory.list_keys, "List API keys.", KeyList),
     ApiRoute("POST", "/v1/keys", create_key, "Create an API key. Its secret is shown once.", "admin", "keys",
              KeyRequest, {201: NewApiKey}, (), (404, 422)),
     _route("GET", "/v1/keys/{id}", directory.show_key, "Show an API key.", None, {200: ApiKey}, 404),

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import delete, insert, select
 
-from ferrule.core.model import ModelError, ModelRequest, UserMessage
+from ferrule.core.model import ModelError, ModelRequest, ModelSettings, UserMessage
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import shown_time, storable
 from ferrule.service.tables import cached_answers
@@ -234,7 +234,9 @@ class AnswerCache:
         from ferrule.agent.conversation import Hearing
 
         asked = json.dumps({"first": candidate.question, "second": question}, ensure_ascii=False)
-        request = ModelRequest([UserMessage(asked)], SAME_QUESTION, max_output_tokens=_CONFIRM_TOKENS)
+        request = ModelRequest(
+            [UserMessage(asked)], SAME_QUESTION, settings=ModelSettings(max_output_tokens=_CONFIRM_TOKENS)
+        )
         try:
             async with asyncio.timeout(_CONFIRM_SECONDS):
                 finished = await Hearing(lambda event: None).listen(model, request)

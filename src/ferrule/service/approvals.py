@@ -29,19 +29,19 @@ from ferrule.service.documents import cancelled_text, end_record, kept_arguments
 from ferrule.service.messages import UserChange
 from ferrule.service.tables import approvals, calls, events, work
 from ferrule.service.vocabulary import FINISHED
-from ferrule.service.writer import append_audit
+from ferrule.service.writer import append_audit, count_cost
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Select
 
     from ferrule.core.call import Effects
     from ferrule.core.context import Session
+    from ferrule.core.events import Question
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Decision
-    from ferrule.pipeline.confirm import Question
     from ferrule.policy import RulePolicy
     from ferrule.service.access import Allowed
     from ferrule.service.database import Database
@@ -118,13 +118,9 @@ class CallApprovals:
             "expires": now + self._seconds, "decided": None,
         }  # fmt: skip
 
-    async def ask(self, live: LiveCall, question: Question) -> Answer:
-        """Put a question in the middle of a call, and wait for its answer or its end."""
+    def row_of(self, call: Mapping[str, Any], question: Question, *, held: bool = False) -> dict[str, Any]:
+        """The pending approval that a question of the pipeline becomes."""
         invocation = question.invocation
-        own = invocation.call_id == live.id and question.effects is None
-        if live.answer is not None and own and live.answer_for == hash_arguments(invocation):
-            answer, live.answer = live.answer, None
-            return answer
         effects = _all_effects(question.effects) if question.effects is not None else None
         assert invocation.session is not None  # noqa: S101 - it is about to run in it
         asked = said_in_question(
@@ -136,7 +132,16 @@ class CallApprovals:
             effects,
             question.preview,
         )
-        row = self.new_row(live.row, invocation, asked, held=not own)
+        return self.new_row(call, invocation, asked, held=held)
+
+    async def ask(self, live: LiveCall, question: Question) -> Answer:
+        """Put a question in the middle of a call, and wait for its answer or its end."""
+        invocation = question.invocation
+        own = invocation.call_id == live.id and question.effects is None
+        if live.answer is not None and own and live.answer_for == hash_arguments(invocation):
+            answer, live.answer = live.answer, None
+            return answer
+        row = self.row_of(live.row, question, held=not own)
         before = live.row["status"]
         values: dict[str, Any] = {"status": "awaiting_approval", "approval": row["id"]}
         if own:  # what was asked about is what runs, also on another instance: references are resolved by now
@@ -177,7 +182,7 @@ class CallApprovals:
         """Tell those who watch, and the tenant's webhook, of an approval that was stored just now; gives the summary
         that they are told.
         """
-        summary = redact_text(json.loads(row["question"])["summary"])
+        summary = summary_of(row)
         self.feed.tell(call, "call.awaiting_approval", {"approval": row["id"], "summary": summary})
         self._webhooks.look_now()
         return summary
@@ -386,24 +391,47 @@ def end_pending(
     return connection.execute(select(approvals).where(mine)).one()
 
 
+def end_pending_of(
+    connection: Connection, tenant: str, call: str, *, keep: Collection[str] = (), held: bool = False
+) -> None:
+    """Cancel the approvals of a call that nobody has decided, but for some; or those alone that an instance `held`."""
+    pending = _pending_of(tenant, call)
+    query = pending.where(approvals.c.held) if held else pending
+    for approval in connection.execute(query).scalars().all():
+        if approval not in keep:
+            end_pending(connection, tenant, approval, "cancelled")
+
+
+def _pending_of(tenant: str, call: str) -> Select[Any]:
+    mine = (approvals.c.tenant == tenant) & (approvals.c.status == "pending") & (approvals.c.call == call)
+    return select(approvals.c.id).where(mine).order_by(approvals.c.id)
+
+
+def summary_of(row: Mapping[str, Any]) -> str:
+    """What those who watch are told of an approval."""
+    return redact_text(json.loads(row["question"])["summary"])
+
+
 def cancel_stored(connection: Connection, database: Database, row: Mapping[str, Any]) -> None:
-    """Cancel a call that is not run here: at once where it waits for an approval, else by whoever runs it."""
+    """Cancel a call that is not run here: at once where it waits without an instance, else by whoever runs it."""
     tenant, call = row["tenant"], row["id"]
     mine = (calls.c.tenant == tenant) & (calls.c.id == call)
     unheld = (work.c.tenant == tenant) & (work.c.call == call) & (work.c.owner == "")
-    if row["approval"]:  # first, as whoever decides it does: nobody waits for each other in a circle
-        lock_approval(connection, tenant, row["approval"])
+    # First, as whoever decides them does: nobody waits for each other in a circle.
+    connection.execute(_pending_of(tenant, call).with_for_update()).all()
     if not connection.execute(delete(work).where(unheld)).rowcount:
         connection.execute(update(calls).where(mine, calls.c.status.notin_(FINISHED)).values(cancelling=True))
         database.notify(connection, f"cancel:{call}")
         return
-    seq = connection.execute(select(calls.c.last_seq).where(mine)).scalar_one() + 1
-    values = {"status": "cancelled", "result": cancelled_text(row), "finished": time(), "last_seq": seq}
+    seq, cost = connection.execute(select(calls.c.last_seq, calls.c.cost).where(mine)).one()
+    values = {"status": "cancelled", "result": cancelled_text(row), "finished": time(), "last_seq": seq + 1}
     connection.execute(update(calls).where(mine).values(**values, arguments=kept_arguments(row["arguments"])))
-    if row["approval"]:
-        end_pending(connection, tenant, row["approval"], "cancelled")
-    said = f"`{row['tool']}` did not start. It was cancelled."
-    append_audit(connection, tenant, [content_of(end_record(row, ErrorKind.CANCELLED, said, stage="confirm"))])
+    if cost:
+        count_cost(connection, row, cost)
+    end_pending_of(connection, tenant, call)
+    stage, become = ("execute", "finish") if row["started"] is not None else ("confirm", "start")
+    said = f"`{row['tool']}` did not {become}. It was cancelled."
+    append_audit(connection, tenant, [content_of(end_record(row, ErrorKind.CANCELLED, said, stage=stage))])
     database.notify(connection, f"call:{call}")
 
 

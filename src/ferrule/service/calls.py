@@ -31,7 +31,8 @@ from ferrule.service.directory import current_call
 from ferrule.service.documents import cancelled_text, new_id
 from ferrule.service.intent_handlers import renamed
 from ferrule.service.limits import LimitReached
-from ferrule.service.live import LiveCall, can_be_repeated, can_speak, events_of
+from ferrule.service.live import LiveCall, can_speak, events_of
+from ferrule.service.request_turns import end_approvals, pause_request
 from ferrule.service.stored_calls import StoredCalls, new_call_row
 from ferrule.service.tables import calls, work
 from ferrule.service.vocabulary import FINISHED
@@ -42,11 +43,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from ferrule.core.events import CallEvent
+    from ferrule.core.events import CallEvent, Question
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
     from ferrule.pipeline.authorise import Decision
-    from ferrule.pipeline.confirm import Question
     from ferrule.service.access import Access, Allowed
     from ferrule.service.approvals import CallApprovals
     from ferrule.service.database import Database
@@ -63,6 +63,8 @@ logger = logging.getLogger("ferrule.service")
 _STORE_AGAIN = 1.0
 _LOOK_AGAIN = 1.0
 _LOOK_AT_EVENTS = 0.3
+_ANSWERED = FINISHED | {"awaiting_result"}
+"""When nobody need wait for a call any longer."""
 _EVENTS_AT_ONCE = 8
 """How many a reader holds: one that does not read must not hold all that a call has said."""
 
@@ -188,8 +190,8 @@ class Calls:
         generation = self.directory.generation
         allowed = self.access.of(principal)
         entry = allowed.tools.entry(request.tool, request.version)
-        tool, revision = entry.tool if entry is not None else None, allowed.tools.revision
-        repeatable = tool is not None and can_be_repeated(tool)
+        tool = entry.tool if entry is not None else None
+        repeatable = tool is not None and tool.repeatable
         row = new_call_row(
             principal, tool.name if tool else request.tool, request.arguments, request_id,
             version=tool.version if tool else None, pinned=request.version, repeatable=repeatable,
@@ -222,14 +224,15 @@ class Calls:
         begun = stored = False
         try:
             self._check_open()  # it may have waited for its turn
-            is_there = entry is not None and entry.enabled and revision == allowed.tools.revision
-            call, prepared = self._prepare(live, allowed, seat, tool, is_there=is_there)
+            call, prepared = self._prepare(live, allowed, seat, tool)
             approval = decision = None
             if isinstance(prepared, Invocation):
-                # The pipeline meets what goes wrong here again, and words it.
-                with suppress(DefinitionError, StoppedError):
-                    await prepared.ready(seat.session)
+                try:
+                    if prepared.tool.has_ready:
+                        await prepared.ready(seat.session)
                     decision = allowed.policy.decide(prepared, seat.session)
+                except (DefinitionError, StoppedError):
+                    decision = None  # the pipeline meets what goes wrong here again, and words it
                 if decision is not None and decision.verdict is Verdict.ASK and decision.tried != "first":
                     approval = await self._question(live, allowed, seat, prepared, decision)
             inserting = InsertCalls(
@@ -285,11 +288,9 @@ class Calls:
             raise CallProblem("draining", "This instance is about to stop and takes no new calls.")
 
     def _prepare(
-        self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None, *, is_there: bool = False
+        self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None
     ) -> tuple[RawCall, Invocation | StoppedError | None]:
-        """The first two stages, so that what asks can be stored before anything runs. `is_there`: the tool was looked
-        up just now, among those that the call sees.
-        """
+        """The first two stages, so that what asks can be stored before anything runs."""
         row = live.row
         if live.answer is None and tool is not None and not self.sessions.has_hooks and not can_speak(tool):
             live.runtime = seat.view  # it says nothing and asks nothing while it runs
@@ -299,7 +300,7 @@ class Calls:
             )
         call = raw_call(row)
         try:
-            prepared = live.runtime.build(call, tool if is_there else None)
+            prepared = live.runtime.build(call)
         except StoppedError as stopped:
             return call, stopped
         except Exception:  # noqa: BLE001 - a tool's own fault, which the pipeline meets again and words
@@ -367,9 +368,12 @@ class Calls:
                 result = await runtime.refuse(call, prepared, session=seat.session)
             else:
                 result = await runtime.run(call, session=seat.session, timeout=seconds)
+            if live.pause is not None and live.cancelled:
+                raise asyncio.CancelledError
             text, status = live.stored_form(result)
             status = final or status
         except asyncio.CancelledError:
+            live.pause = None
             text, status = cancelled_text(live.row), "cancelled"
         except Exception as error:  # noqa: BLE001 - logged, and told as the failure of the call
             text, status = live.without_result(error)
@@ -378,6 +382,11 @@ class Calls:
             self.limits.release(live.subjects)
             await seat.leave()
         try:
+            if live.pause is not None:
+                await pause_request(self, live, live.pause)
+                return
+            if live.resumed and live.journal is not None:
+                await end_approvals(self, live)
             await self.finish(live, status, text)
         finally:
             live.leave()
@@ -509,7 +518,7 @@ class Calls:
 
         async def ask(question: Question) -> Answer:
             """Of a call of the batch, or of one that a tool of it makes."""
-            asking = by_id.get(question.invocation.call_id) or lives[0]
+            asking = by_id.get(question.call_id) or lives[0]
             return await self.approvals.ask(asking, question)
 
         runtime = seat.runtime.with_tools(allowed.tools, ask=ask, listener=hear)
@@ -560,13 +569,15 @@ class Calls:
     ) -> None:  # fmt: skip
         allowed = self.access.of(principal)
         live = LiveCall(row, self.writer, self.limits.bounds(principal, row["tool"]).result_bytes)
-        live.outlived = True
         live.subjects = admitted
         live.answer, live.answer_for = answer, answer_for
         tool = allowed.tools.get(row["tool"], row["pinned"])
         seat = await self.sessions.seat(principal, allowed, row["session"], live.id, allowed.role_for(tool))
-        live.events = await self.stored.events(live.tenant, live.id, 0)
+        live.take_up(await self.stored.events(live.tenant, live.id, 0))
         call, prepared = self._prepare(live, allowed, seat, tool)
+        has_begun = answer is None and row["started"] is not None and not row["repeatable"]
+        if has_begun and isinstance(prepared, Invocation):  # a request: where that itself asks, it was approved before
+            live.answer, live.answer_for = Answer(Choice.ONCE), hash_arguments(prepared)
         if answer is not None and isinstance(prepared, Invocation) and hash_arguments(prepared) != answer_for:
             live.answer = Answer(Choice.NO, "what it would do now is not what was approved")
             live.answer_for = hash_arguments(prepared)
@@ -597,7 +608,8 @@ class Calls:
     # Waiting and looking
 
     async def _wait(self, tenant: str, call: str, seconds: float) -> dict[str, Any] | None:
-        """The call once it has ended, or as it is after so many seconds."""
+        """The call once it has ended or wants a result, or as it is after so many seconds."""
+        until = monotonic() + seconds
         live = self.live.get(call)
         if live is not None:
             live.attached += 1
@@ -606,19 +618,19 @@ class Calls:
                     live.outlived = True
             finally:
                 live.attached -= 1
-            return live.row
-        until = monotonic() + seconds
+            if not live.paused:
+                return live.row
         while True:
             row = await self.stored.row(tenant, call)
             left = until - monotonic()
-            if row is None or row["status"] in FINISHED or left <= 0 or self.draining:
+            if row is None or row["status"] in _ANSWERED or left <= 0 or self.draining:
                 return row
             live = self.live.get(call)
             if live is not None:
                 return await self._wait(tenant, call, left)
-            await self._news_of(call, min(left, _LOOK_AGAIN))
+            await self.news_of(call, min(left, _LOOK_AGAIN))
 
-    async def _news_of(self, call: str, seconds: float) -> None:
+    async def news_of(self, call: str, seconds: float) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(call, []).append(future)
         try:
@@ -682,8 +694,10 @@ class Calls:
             live = self.live.get(call)
             if live is not None:
                 async for event in live.follow(after):
+                    after = event["id"]
                     yield event
-                return
+                if not live.paused:
+                    return
             row = await self.stored.row(principal.tenant, call) or row
             stored = await self.stored.events(principal.tenant, call, after, _EVENTS_AT_ONCE)
             has_more = len(stored) == _EVENTS_AT_ONCE
@@ -696,7 +710,7 @@ class Calls:
                 continue
             if row["status"] in FINISHED or self.draining:  # the reader goes on with another instance
                 return
-            await self._news_of(call, _LOOK_AT_EVENTS)
+            await self.news_of(call, _LOOK_AT_EVENTS)
 
     # Cancelling
 

@@ -21,7 +21,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import QueuePool
 
-from ferrule.service.tables import APPEND_ONLY, HEAD, SHARED, changes, metadata
+from ferrule.service.tables import APPEND_ONLY, HEAD, SHARED, SUMS_STAY_TRUE, changes, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -111,8 +111,13 @@ class Database:
 
     @contextmanager
     def transaction(self, tenant: str | None, *, writes: bool = False) -> Generator[Connection]:
-        """Rows of one tenant, or, without one, of the tables that belong to none."""
-        with self.engine.connect().execution_options(writes=writes) as connection, commits(connection, writes=writes):
+        """Rows of one tenant, or, without one, of the tables that belong to none. One that only reads sees them all as
+        of one moment.
+        """
+        options: dict[str, Any] = {"writes": writes}
+        if not (writes or self.is_sqlite):
+            options["isolation_level"] = "REPEATABLE READ"
+        with self.engine.connect().execution_options(**options) as connection, commits(connection, writes=writes):
             if tenant is not None:
                 self.speak_for(connection, tenant)
             yield connection
@@ -239,7 +244,7 @@ class Database:
             connection.execute(changes.insert().values(id=1, count=0))
             connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
             connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
-            for statement in () if self.is_sqlite else _guarding():
+            for statement in (*(() if self.is_sqlite else _guarding()), *SUMS_STAY_TRUE[connection.dialect.name]):
                 connection.exec_driver_sql(statement)
         return True
 
@@ -363,6 +368,21 @@ _ACTIVE = text(
 _UNREADABLE = "The database is a URL: sqlite:////path/to/service.db or postgresql://user:password@host/name."
 
 
+def guarding_table(table: str) -> Generator[str]:
+    """What the application may do with a table on PostgreSQL, and with whose rows."""
+    rights = "SELECT, INSERT" if table in APPEND_ONLY else "SELECT, INSERT, UPDATE, DELETE"
+    yield f"GRANT {rights} ON {table} TO {APP_ROLE}"
+    if table in SHARED:
+        return
+    yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY"
+    yield f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY"
+    yield (
+        f"CREATE POLICY {table}_of_tenant ON {table} "
+        "USING (tenant = current_setting('app.tenant', true)) "
+        "WITH CHECK (tenant = current_setting('app.tenant', true))"
+    )
+
+
 def _guarding() -> Generator[str]:
     """What a new PostgreSQL database needs: whoever connects works as a role that owns nothing, sees the rows of one
     tenant alone, and cannot change what is on record.
@@ -378,16 +398,7 @@ def _guarding() -> Generator[str]:
     yield f"DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %%I TO {APP_ROLE}', current_schema()); END $$"
     yield f"GRANT SELECT ON alembic_version TO {APP_ROLE}"
     for table in metadata.tables:
-        rights = "SELECT, INSERT" if table in APPEND_ONLY else "SELECT, INSERT, UPDATE, DELETE"
-        yield f"GRANT {rights} ON {table} TO {APP_ROLE}"
-    for table in _GUARDED:
-        yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY"
-        yield f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY"
-        yield (
-            f"CREATE POLICY {table}_of_tenant ON {table} "
-            "USING (tenant = current_setting('app.tenant', true)) "
-            "WITH CHECK (tenant = current_setting('app.tenant', true))"
-        )
+        yield from guarding_table(table)
     yield (
         "DO $do$ BEGIN EXECUTE format('CREATE FUNCTION ferrule_remove_audit(through bigint) RETURNS bigint LANGUAGE "
         f"plpgsql SECURITY DEFINER SET search_path = %%I, pg_temp AS $body${_REMOVE_AUDIT}$body$', current_schema()); "

@@ -14,10 +14,11 @@ import sqlite3
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from math import isfinite, nan
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select, tuple_, update
 
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy import RuleError
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pydantic import BaseModel
-    from sqlalchemy import Connection, Row, Table
+    from sqlalchemy import Connection, Row, Select, Table
 
     from ferrule.service.database import Database
     from ferrule.service.messages import RotateRequest, TenantChange, UserChange
@@ -51,6 +52,8 @@ Document: TypeAlias = dict[str, Any]
 SECRET_PREFIX = "fk_"  # noqa: S105 - how a secret begins
 _SECRET_BYTES = 32
 _HINT = 8
+MOST_LISTED = 50
+"""Tenants, users or keys of a page, unless another number is given."""
 _MOST_CACHED = 50_000
 _MARKS = secrets.token_bytes(32)
 _LOOK_SECONDS = 0.02
@@ -372,10 +375,16 @@ def show_tenant(connection: Connection, tenant: str) -> Document:
     return _tenant_document(find_tenant(connection, tenant))
 
 
-def list_tenants(connection: Connection) -> Document:
-    return {
-        "tenants": [_tenant_document(row) for row in connection.execute(select(tenants).order_by(tenants.c.tenant))]
-    }
+def list_tenants(connection: Connection, cursor: str = "", most: int = MOST_LISTED) -> Document:
+    found = select(tenants).where(tenants.c.tenant > cursor).order_by(tenants.c.tenant)
+    rows, following = _page(connection, found, most)
+    return {"tenants": [_tenant_document(row) for row in rows], "next": following and following.tenant}
+
+
+def _page(connection: Connection, query: Select[Any], most: int) -> tuple[Sequence[Row[Any]], Row[Any] | None]:
+    """The first rows, and the last of them where there are more: the next page begins after it."""
+    found = connection.execute(query.limit(most + 1)).all()
+    return found[:most], found[most - 1] if len(found) > most else None
 
 
 def _tenant_document(row: Row[Any]) -> Document:
@@ -415,13 +424,16 @@ def show_user(connection: Connection, tenant: str, user: str) -> Document:
     return _user_document(find_user(connection, tenant, user), roles_of(connection, tenant, user))
 
 
-def list_users(connection: Connection, tenant: str) -> Document:
-    """Every user with their roles."""
+def list_users(connection: Connection, tenant: str, cursor: str = "", most: int = MOST_LISTED) -> Document:
+    """Users with their roles, by name."""
+    found = select(users).where(users.c.tenant == tenant, users.c.name > cursor).order_by(users.c.name)
+    rows, following = _page(connection, found, most)
     granted: dict[str, list[str]] = {}
-    for row in connection.execute(select(grants).where(grants.c.tenant == tenant).order_by(grants.c.position)):
+    theirs = (grants.c.tenant == tenant) & grants.c.user.in_([row.name for row in rows])
+    for row in connection.execute(select(grants).where(theirs).order_by(grants.c.position)):
         granted.setdefault(row.user, []).append(row.role)
-    found = connection.execute(select(users).where(users.c.tenant == tenant).order_by(users.c.name))
-    return {"users": [_user_document(row, granted.get(row.name, [])) for row in found]}
+    listed = [_user_document(row, granted.get(row.name, [])) for row in rows]
+    return {"users": listed, "next": following and following.name}
 
 
 def _user_document(row: Row[Any], given: list[str]) -> Document:
@@ -512,9 +524,21 @@ def show_key(connection: Connection, tenant: str, key: str) -> Document:
     return _key_document(find_key(connection, tenant, key))
 
 
-def list_keys(connection: Connection, tenant: str) -> Document:
-    found = connection.execute(select(api_keys).where(api_keys.c.tenant == tenant).order_by(api_keys.c.created))
-    return {"keys": [_key_document(row) for row in found]}
+def list_keys(connection: Connection, tenant: str, cursor: str = "", most: int = MOST_LISTED) -> Document:
+    """Keys, the oldest first."""
+    found = select(api_keys).where(api_keys.c.tenant == tenant).order_by(api_keys.c.created, api_keys.c.id)
+    if cursor:
+        created, _, key = cursor.partition("_")
+        try:
+            moment = float(created)
+        except ValueError:
+            moment = nan
+        if not key or not isfinite(moment):
+            raise DirectoryProblem("invalid", f"`{cursor}` is not a cursor of the list of keys.")
+        found = found.where(tuple_(api_keys.c.created, api_keys.c.id) > tuple_(moment, key))
+    rows, following = _page(connection, found, most)
+    listed = [_key_document(row) for row in rows]
+    return {"keys": listed, "next": following and f"{following.created!r}_{following.id}"}
 
 
 def _key_document(row: Row[Any]) -> Document:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Engine
 
-    from ferrule.app.settings import EntitySettings
+    from ferrule.app.service_settings import EntitySettings
     from ferrule.service.database import Database
 
 T = TypeVar("T")

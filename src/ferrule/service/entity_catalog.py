@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from ferrule.app.settings import EntitySettings
+    from ferrule.app.service_settings import EntitySettings
     from ferrule.core.context import ToolContext
     from ferrule.service.database import Database
     from ferrule.service.entities import Entity, RowQuery

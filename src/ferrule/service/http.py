@@ -14,6 +14,7 @@ import secrets
 from collections import Counter
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import count
 from math import ceil
 from time import perf_counter
@@ -71,7 +72,8 @@ _TITLES = {
 
 _STATUSES = {
     "not_found": 404, "conflict": 409, "invalid": 422, "forbidden": 403, "finished": 409, "key_in_flight": 409,
-    "key_reused": 422, "duplicate_id": 422, "draining": 503, "too_large": 413, "bad_key": 401,
+    "key_reused": 422, "duplicate_id": 422, "draining": 503, "too_large": 413, "bad_key": 401, "unknown_call": 422,
+    "result": 422, "given": 409, "running": 409,
 }  # fmt: skip
 """What became of a request, by the code of a problem."""
 _HEADERS_OF_CALLS = {
@@ -178,23 +180,20 @@ class ServiceRequest:
         exchange = getattr(receive, "__self__", None)
         self.exchange: Any = exchange if hasattr(exchange, "take_body") else None
         """What `serving` has of the request, which spares us the messages of ASGI."""
-        self._headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.request_id = _request_id(self._headers.get(b"x-request-id"))
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.request_id = _request_id(self.headers.get(b"x-request-id"))
 
     def refuse_doubled(self) -> None:
         """Several headers of one name are a mistake that nobody guesses about."""
-        if len(self._headers) < len(self.scope["headers"]):
+        if len(self.headers) < len(self.scope["headers"]):
             for name, count_ in Counter(name for name, _ in self.scope["headers"]).items():
                 if count_ > 1 and name in _ONCE:
                     raise RequestProblem(400, "header", f"The header {name.decode()} was sent more than once.")
 
     def header(self, name: bytes) -> str | None:
         """A header's text."""
-        value = self._headers.get(name)
+        value = self.headers.get(name)
         return value.decode("latin-1") if value is not None else None
-
-    def raw_header(self, name: bytes) -> bytes | None:
-        return self._headers.get(name)
 
     def answer_now(self, response: Response) -> None:
         """Answer while the endpoint goes on; what it returns in the end is not sent."""
@@ -223,7 +222,7 @@ class ServiceRequest:
     @property
     def wait(self) -> float:
         """How many seconds the caller wants to wait for a result."""
-        if b"prefer" not in self._headers:
+        if b"prefer" not in self.headers:
             return self.service.settings.wait
         preferred = self.header(b"prefer") or ""
         if "respond-async" in preferred:
@@ -238,11 +237,11 @@ class ServiceRequest:
 
     @property
     def wants_events(self) -> bool:
-        return b"text/event-stream" in self._headers.get(b"accept", b"")
+        return b"text/event-stream" in self.headers.get(b"accept", b"")
 
     @property
     def idempotency_key(self) -> str | None:
-        if b"idempotency-key" not in self._headers:
+        if b"idempotency-key" not in self.headers:
             return None
         key = self.header(b"idempotency-key") or ""
         if not _KEY.fullmatch(key):
@@ -488,8 +487,8 @@ class HttpApp:
                 503, "not_ready", service.not_ready_because, headers={"Retry-After": "1"}
             )  # fmt: skip
         request.generation = service.directory.generation
-        given = request.raw_header(b"authorization")
-        request.principal = principal = service.directory.known(given) or await request.identify()
+        known = service.directory.known(request.headers.get(b"authorization"))
+        request.principal = principal = known or await request.identify()
         request.allowed = service.access.of(principal)
         if endpoint.scope and endpoint.scope not in principal.scopes:
             raise RequestProblem(
@@ -501,11 +500,11 @@ class HttpApp:
 
     async def _read_body(self, request: ServiceRequest, model: type[BaseModel]) -> None:
         """Read what was sent, which must be JSON that nothing has packed, within bounds of size and time."""
-        kind = request.header(b"content-type") or ""
-        if kind != "application/json" and kind.partition(";")[0].strip().lower() != "application/json":
+        headers = request.headers
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
             raise RequestProblem(415, "media_type", "Send JSON, with `Content-Type: application/json`.")
-        coding, packed = request.header(b"transfer-encoding"), request.header(b"content-encoding")
-        if (coding and coding.lower() != "chunked") or (packed and packed != "identity"):
+        coding, packed = headers.get(b"transfer-encoding"), headers.get(b"content-encoding")
+        if (coding and coding.lower() != b"chunked") or (packed and packed != b"identity"):
             raise RequestProblem(415, "media_type", "Send the body uncompressed.")
         most = self.service.settings.body_bytes
         if bound := self.service.limits.bounds(request.principal).argument_bytes:
@@ -608,11 +607,12 @@ def _log(request: ServiceRequest, status: int) -> None:
     """One line a request. Neither query nor headers nor bodies: any of them may hold a secret."""
     principal, scope = request.principal, request.scope
     said = (
-        scope["method"], one_line(scope["path"], 200), status, (perf_counter() - request.began) * 1000,
+        scope["method"], _shown_path(scope["path"][:201]), status, (perf_counter() - request.began) * 1000,
         principal.tenant if principal else "-", principal.user if principal else "-", request.request_id,
     )  # fmt: skip
     if not add_line(access_log, logging.INFO, _LINE, said):
         access_log.handle(LineRecord(access_log.name, logging.INFO, _LINE, said))
 
 
+_shown_path = lru_cache(maxsize=256)(partial(one_line, most=200))
 _LINE = "%s %s %d %.1f ms tenant=%s user=%s request=%s"

@@ -20,8 +20,9 @@ from ferrule.service.messages import (
     Removed,
     RequestAnswer,
     RequestBody,
+    RequestResults,
 )
-from ferrule.service.requests import is_request, request_document, start_request
+from ferrule.service.requests import give_results, is_request, request_document, start_request, waiting_of
 from ferrule.service.vocabulary import FINISHED
 
 if TYPE_CHECKING:
@@ -50,18 +51,29 @@ async def create_request(request: ServiceRequest) -> Response:
         headers["Idempotent-Replayed"] = "true"
     if body.stream or request.wants_events:
         return event_stream(request.call_events(call, 0), headers)
-    return _answer(await request.service.calls.find(request.principal, call, request.wait), headers)
+    return await _answer(request, await request.service.calls.find(request.principal, call, request.wait), headers)
 
 
 async def show_request(request: ServiceRequest) -> Response:
     row = await request.service.calls.find(request.principal, request.path["id"])
     if not is_request(row):
         raise CallProblem("not_found", f"There is no request `{request.path['id']}`.")
-    return _answer(await request.service.calls.find(request.principal, request.path["id"], request.query_wait))
+    row = await request.service.calls.find(request.principal, request.path["id"], request.query_wait)
+    return await _answer(request, row)
 
 
-def _answer(row: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    return json_response(request_document(row), 200 if row["status"] in FINISHED else 202, headers)
+async def give_request_results(request: ServiceRequest) -> Response:
+    calls, call = request.service.calls, request.path["id"]
+    await give_results(calls, request.principal, call, request.body.results, request.wait)
+    request.service.upkeep.look_now()
+    return await _answer(request, await calls.find(request.principal, call, request.wait))
+
+
+async def _answer(
+    request: ServiceRequest, row: Mapping[str, Any], headers: Mapping[str, str] | None = None
+) -> Response:  # fmt: skip
+    document = request_document(row, await waiting_of(request.service.calls, row))
+    return json_response(document, 200 if row["status"] in FINISHED else 202, headers)
 
 
 # Intents
@@ -175,6 +187,8 @@ INTENT_ENDPOINTS: tuple[ApiRoute, ...] = (
              streams=True),
     ApiRoute("GET", "/v1/requests/{id}", show_request, "Show a request, or wait for its end.", "calls", None, None,
              {200: RequestAnswer, 202: RequestAnswer}, (WAIT,), (404,)),
+    ApiRoute("POST", "/v1/requests/{id}/results", give_request_results, "Give a request what calls of it gave.",
+             "calls", None, RequestResults, {200: RequestAnswer, 202: RequestAnswer}, (PREFER,), (404, 409, 422)),
     ApiRoute("GET", "/v1/intents", list_all_intents, "List intents.", "tools", None, None, {200: IntentList}),
     ApiRoute("GET", "/v1/intents/{code}", show_intent, "Show an intent.", "tools", None, None, {200: IntentRecord},
              (_VERSION,), (404,)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from dataclasses import dataclass
 from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,10 @@ from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import AddEvent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from ferrule.agent.agent_events import WaitingCall
+    from ferrule.agent.turn_log import ConversationJournal
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
@@ -34,6 +37,14 @@ MOST_EVENTS = 2_000
 MOST_EVENT_CHARS = 8_000_000
 """And how much they hold together."""
 _PROGRESS_SECONDS = 0.02
+
+
+@dataclass(slots=True, frozen=True)
+class Pause:
+    """What a turn waits for from now on. `questions` are approvals that it asked for, by what each is bound to."""
+
+    waiting: Sequence[WaitingCall]
+    questions: Mapping[str, Mapping[str, Any]]
 
 
 class LiveCall:
@@ -55,6 +66,14 @@ class LiveCall:
     outlived = False
     """Whether it has gone on after its request was answered, or without one: others may wait elsewhere."""
     stored = False
+    resumed = False
+    """Whether it goes on after it waited, or after its instance ended."""
+    pause: Pause | None = None
+    """What it waits for, where it leaves this instance's memory without having ended."""
+    paused = False
+    """Whether that is stored."""
+    journal: ConversationJournal | None = None
+    """What keeps the steps of its turn."""
     spent = 0.0
     """What the calls that it made cost; its own cost is known at its end."""
     _progress_at = 0.0
@@ -71,6 +90,14 @@ class LiveCall:
         """How large its result may be; 0 is no limit."""
         self.events: list[dict[str, Any]] = []
         self._waiting: list[asyncio.Future[bool]] = []
+
+    def take_up(self, events: list[dict[str, Any]]) -> None:
+        """Go on after the events that are stored."""
+        self.resumed = self.outlived = True
+        self.events = events
+        self.spent = self.row["cost"]
+        self.row["last_seq"] = max(self.row["last_seq"], *(event["id"] for event in events), 0)
+        self._start_stored = any(event["type"] == "call.started" for event in events)
 
     # What it says
 
@@ -169,26 +196,26 @@ class LiveCall:
                 timer.cancel()
 
     async def ended(self, seconds: float) -> bool:
-        """Wait until its end is stored; False when it takes longer."""
+        """Wait until its end is stored, or that it waits elsewhere; False when it takes longer."""
         until = monotonic() + seconds
-        while not self.stored:
+        while not (self.stored or self.paused):
             left = until - monotonic()
             if left <= 0 or not await self.news(left):
-                return self.stored
+                return self.stored or self.paused
         return True
 
     async def follow(self, after: int) -> AsyncIterator[dict[str, Any]]:
         """Its events after that number, until its end; what was said before is said again."""
         told = 0
         while True:
-            stored, begun, said = self.stored, self.row["started_seq"], self.events[told:]
+            stored, begun, said = self.stored or self.paused, self.row["started_seq"], self.events[told:]
             told += len(said)
             for event in events_of(self.row, said, after):
                 after = event["id"]
                 yield event
             if stored:
                 return
-            if (self.stored, self.row["started_seq"], len(self.events)) == (stored, begun, told):
+            if (self.stored or self.paused, self.row["started_seq"], len(self.events)) == (stored, begun, told):
                 await self.news()  # nothing has come while the others were read
 
 
@@ -208,13 +235,6 @@ def events_of(row: Mapping[str, Any], said: list[dict[str, Any]], after: int) ->
 
 def _event(row: Mapping[str, Any], seq: int, kind: str, at: float, data: dict[str, Any]) -> dict[str, Any]:
     return {"id": seq, "type": kind, "call": row["id"], "at": shown_time(at), "data": data}
-
-
-def can_be_repeated(tool: Tool[Any]) -> bool:
-    """Whether a call may run again after a crash. One that calls tools may have changed something through them."""
-    if not (tool.read_only or tool.idempotent):
-        return False
-    return isinstance(tool, FunctionTool) or not getattr(tool, "calls_tools", False)
 
 
 def can_speak(tool: Tool[Any]) -> bool:

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from sqlalchemy import delete, insert, select
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.events import PartialOutput, Progress
+from ferrule.core.events import PartialOutput, Progress, disguised_in
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.core.shown_text import shown
 from ferrule.mcp_server.asking import (
@@ -39,7 +39,7 @@ from ferrule.mcp_server.asking import (
 from ferrule.mcp_server.http import IDLE_SECONDS, RequestBodies
 from ferrule.mcp_server.server import McpServer
 from ferrule.mcp_server.sessions import ClientSession, follows_tasks
-from ferrule.pipeline.confirm import Choice, disguised_in
+from ferrule.pipeline.confirm import Choice
 from ferrule.registry.registry import View
 from ferrule.service.approvals import ApprovalProblem, why_not_decide
 from ferrule.service.calls import CallProblem
@@ -427,7 +427,7 @@ class ServiceSession(ClientSession):
         ending = self.closed or self._server.closing.is_set() or calls.draining
         with suppress(CallProblem, DatabaseProblem):
             row = await calls.find(principal, call)
-            if row["status"] == "awaiting_approval" and (ending or not running.taken_back):
+            if row["status"] in ("awaiting_approval", "awaiting_result") and (ending or not running.taken_back):
                 await self._keep_waiting(principal, mark, call)
             elif row["status"] not in FINISHED:
                 await calls.cancel(principal, call)
@@ -493,6 +493,8 @@ class _Following:
         kind = event["type"]
         if kind == "call.awaiting_approval":
             self.await_approval(event["data"]["approval"])
+        elif kind == "call.awaiting_result":
+            self._wait_for_others()
         elif kind in ("call.progress", "call.output"):
             self._session.tell(self._running, event)
         elif kind.removeprefix("call.") in FINISHED:

@@ -75,6 +75,12 @@ def _list_of(name: str, **items: type[Received]) -> type[Received]:
     return create_model(name, __base__=Received, **fields)
 
 
+def _page_of(name: str, **items: type[Received]) -> type[Received]:
+    """A page of a longer list."""
+    following = Field(description="Give it as `cursor` to read on; null at the end.")
+    return create_model(name, __base__=_list_of(name, **items), next=(str | None, following))
+
+
 # Calls
 
 
@@ -149,8 +155,8 @@ class CallPage(Received):
 
 
 Happening: TypeAlias = Literal[
-    "call.created", "call.awaiting_approval", "approval.decided", "approval.expired", "call.started", "call.succeeded",
-    "call.failed", "call.cancelled", "call.expired", "call.lost", "reset",
+    "call.created", "call.awaiting_approval", "call.awaiting_result", "approval.decided", "approval.expired",
+    "call.started", "call.succeeded", "call.failed", "call.cancelled", "call.expired", "call.lost", "reset",
 ]  # fmt: skip
 """What both the events of one call and those of a tenant tell of."""
 
@@ -307,7 +313,7 @@ class Tenant(Received):
     created_at: datetime
 
 
-TenantList = _list_of("TenantList", tenants=Tenant)
+TenantList = _page_of("TenantList", tenants=Tenant)
 
 
 class UserRequest(Sent):
@@ -332,7 +338,7 @@ class User(Received):
     created_at: datetime
 
 
-UserList = _list_of("UserList", users=User)
+UserList = _page_of("UserList", users=User)
 
 
 class RoleBody(Sent):
@@ -386,7 +392,7 @@ class NewApiKey(ApiKey):
     secret: str = Field(description="Shown once; the service keeps a hash alone.")
 
 
-KeyList = _list_of("KeyList", keys=ApiKey)
+KeyList = _page_of("KeyList", keys=ApiKey)
 
 
 # Records
@@ -645,6 +651,27 @@ class RequestCall(Received):
     success: bool
 
 
+class WaitingRequestCall(Received):
+    """A call in a request that waits, for its `result` from elsewhere or for an `approval`."""
+
+    id: str
+    tool: str
+    arguments: Any
+    kind: Literal["result", "approval"]
+    summary: str
+    reason: str
+    details: Any = Field(default=None, description="What the tool says of it, such as the number of a ticket.")
+    approval: str | None = Field(default=None, description="The approval that it waits for.")
+
+
+class RequestResults(Sent):
+    """What calls of a request gave that were made elsewhere."""
+
+    results: Annotated[dict[str, Any], Field(min_length=1, max_length=MOST_BATCH)] = Field(
+        description="By the ids of the calls in `waiting`."
+    )
+
+
 class RequestAnswer(Received):
     id: str
     status: Literal[Status, "needs_input"]
@@ -658,6 +685,7 @@ class RequestAnswer(Received):
         default=None, description="An answer to a similar question; not an answer to this one."
     )
     calls: list[RequestCall] = []
+    waiting: list[WaitingRequestCall] = Field(default=[], description="What it waits for, where a call of it waits.")
     approval: str | None = Field(default=None, description="The approval that it waits for, or waited for.")
     error: CallError | None = None
     created_at: datetime

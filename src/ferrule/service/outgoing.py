@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import httpx2
     from sqlalchemy import Connection, Row
 
-    from ferrule.app.settings import WebhookSettings
+    from ferrule.app.service_settings import WebhookSettings
     from ferrule.service.database import Database
     from ferrule.service.writer import GroupWriter
 

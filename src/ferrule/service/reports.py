@@ -32,7 +32,7 @@ from ferrule.service.messages import (
     ServerList,
 )
 from ferrule.service.statistics import PERIODS, figures_of, merged, statistics_document, total_of
-from ferrule.service.tables import audit, audit_heads
+from ferrule.service.tables import audit, audit_heads, tenants
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -166,8 +166,8 @@ async def show_statistics(request: ServiceRequest) -> Response:
         request.require("tenants")
         steps: list[dict[int, CallFigures]] = []
         names: dict[str, CallFigures] = {}
-        for one in (await database.read(None, directory.list_tenants))["tenants"]:
-            tenant = one["name"]
+        listed = select(tenants.c.tenant)
+        for tenant in await database.read(None, lambda connection: connection.execute(listed).scalars().all()):
             read = partial(figures_of, tenant=tenant, period=period, by="tool", now=now, user=None)
             by_step, by_tool = await database.read(tenant, read)
             steps.append(by_step)

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
 from ferrule.app.mcp_servers import known_servers
-from ferrule.app.settings import AuditSettings, EntitySettings, tool_folders, without_accounts
+from ferrule.app.service_settings import EntitySettings
+from ferrule.app.settings import AuditSettings, tool_folders, without_accounts
 from ferrule.core.call import Limits
 from ferrule.core.context import Environment
 from ferrule.core.errors import MissingExtraError
@@ -52,7 +53,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from sqlalchemy import Connection
 
-    from ferrule.app.settings import ServiceSettings, Settings
+    from ferrule.app.service_settings import ServiceSettings
+    from ferrule.app.settings import Settings
     from ferrule.core.model import Model
     from ferrule.core.tool import Tool
     from ferrule.registry.registry import Registry

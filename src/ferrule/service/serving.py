@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from ferrule.service.http import HttpApp
 from ferrule.service.routes import ENDPOINTS, MCP_ENDPOINTS
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from starlette.types import ASGIApp
@@ -68,6 +68,15 @@ class _Exchange(RequestResponseCycle):
     message for each: sending is the dearest part of a short call.
     """
 
+    tasks: set[asyncio.Task[None] | None]
+    """Those that the server waits for when it stops."""
+
+    async def run_asgi(self, app: Any) -> None:
+        try:
+            await super().run_asgi(app)
+        finally:
+            self.tasks.discard(asyncio.current_task())
+
     def take_body(self) -> bytes | None:
         """The body, where all of it is here."""
         if self.more_body or self.disconnected or self.response_complete:
@@ -99,7 +108,9 @@ def _with_exchanges(protocol: Any) -> type[Any]:
     class WithExchanges(protocol):
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
             cycle.__class__ = _Exchange  # uvicorn has no place to say which class it is
-            super()._start_asgi_task(cycle, app)  # pyright: ignore[reportUnknownMemberType]
+            cycle.tasks = self.tasks
+            # It takes itself out: a callback at its end would take a turn of the loop.
+            self.tasks.add(self.loop.create_task(cycle.run_asgi(app)))
 
         def on_response_complete(self) -> None:
             if self.pipeline or self.transport.is_closing():

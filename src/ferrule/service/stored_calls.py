@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+from ferrule.service.call_sums import LAST_ID, SpanPiece, cover, may_match
 from ferrule.service.documents import json_text, new_id, storable, stored_event
-from ferrule.service.tables import calls, events
-from ferrule.service.vocabulary import TOKEN_KEY
+from ferrule.service.tables import ENDED_BADLY, SUM_STEPS, calls, events, work
+from ferrule.service.vocabulary import FINISHED, TOKEN_KEY
 from ferrule.service.writer import find_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection
 
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
@@ -60,18 +63,34 @@ class StoredCalls:
         self, tenant: str, *, user: str | None, filters: Mapping[str, str], cursor: str | None, most: int
     ) -> tuple[list[dict[str, Any]], str | None]:
         """Calls of a tenant, or of one of its users, newest first; and where to read on."""
-        query = select(calls).where(calls.c.tenant == tenant)
-        if user is not None:
-            query = query.where(calls.c.user == user)
-        for name, value in filters.items():
+        wanted = {**filters, "user": user} if user is not None else dict(filters)
+        if user is not None and filters.get("user") not in (None, user):
+            return [], None
+        query = select(calls).where(calls.c.tenant == tenant).order_by(calls.c.id.desc())
+        for name, value in wanted.items():
             begun = (name, value) == ("status", "running")  # those of a batch stay queued in the store until they end
             query = query.where(calls.c[name].in_(("running", "queued")) if begun else calls.c[name] == value)
-        if cursor is not None:
-            query = query.where(calls.c.id < cursor)
-        query = query.order_by(calls.c.id.desc()).limit(most + 1)
-        found = await self._database.read(
-            tenant, lambda connection: [dict(row) for row in connection.execute(query).mappings()]
-        )
+        end, status = cursor or LAST_ID, wanted.get("status")
+        has_index = bool({"session", "batch"} & wanted.keys())
+        if status is not None and status not in FINISHED:
+            query, has_index = query.where(calls.c.id.in_(select(work.c.call).where(work.c.tenant == tenant))), True
+        elif status not in (None, "succeeded") and not has_index and not {"tool", "user"} & wanted.keys():
+            query, has_index = query.where(ENDED_BADLY), True
+
+        def read(connection: Connection) -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = []
+            match = None if has_index or not wanted else may_match(wanted)
+            pieces = (
+                [SpanPiece("", end, None)] if match is None else cover(connection, tenant, "", end, SUM_STEPS, match)
+            )
+            for piece in pieces:
+                within = query.where(calls.c.id >= piece.begins, calls.c.id < piece.ends).limit(most + 1 - len(found))
+                found += [dict(row) for row in connection.execute(within).mappings()]
+                if len(found) > most:
+                    break
+            return found
+
+        found = await self._database.read(tenant, read)
         return found[:most], found[most - 1]["id"] if len(found) > most else None
 
     async def events(self, tenant: str, call: str, after: int, most: int | None = None) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0005_batches"
+HEAD = "0007_request_turns"
 """The revision of the schema that this code is written for."""
 
 metadata = MetaData()
@@ -98,6 +98,7 @@ api_keys = Table(
     *_times("expires", nullable=True),
     *_flags("revoked"),
     PrimaryKeyConstraint("tenant", "id"),
+    Index("api_keys_by_age", "tenant", "created", "id"),
 )
 key_hashes = Table(
     "key_hashes",
@@ -114,6 +115,11 @@ changes = Table("changes", metadata, Column("id", Integer), Column("count", Inte
 
 _IN_BATCH = text("batch IS NOT NULL")
 """Of calls that are in none an index would only cost something."""
+_IN_SESSION = text("session IS NOT NULL")
+ENDED_BADLY = text("(status = 'failed' OR status = 'cancelled' OR status = 'expired' OR status = 'lost')")
+"""An index of the statuses that most calls never have costs next to nothing. With `IN`, SQLite would fill a table with
+them for each row that is written.
+"""
 calls = Table(
     "calls",
     metadata,
@@ -131,7 +137,45 @@ calls = Table(
     Column("cost", Double, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant", "id"),
     Index("calls_by_batch", "tenant", "batch", "position", sqlite_where=_IN_BATCH, postgresql_where=_IN_BATCH),
+    Index("calls_by_session", "tenant", "session", "id", sqlite_where=_IN_SESSION, postgresql_where=_IN_SESSION),
+    Index("calls_ended_badly", "tenant", "status", "id", sqlite_where=ENDED_BADLY, postgresql_where=ENDED_BADLY),
 )
+call_spans = Table(
+    "call_spans",
+    metadata,
+    *_names("tenant"),
+    *_numbers("step"),
+    *_ids("begins", "ends", "id"),
+    *_flags("complete"),
+    PrimaryKeyConstraint("tenant", "step", "begins"),
+)
+"""Stretches of time whose calls are summed up, by the ids that calls of that time have."""
+changed_spans = Table(
+    "changed_spans",
+    metadata,
+    *_names("tenant"),
+    *_ids("span", "call"),
+    PrimaryKeyConstraint("tenant", "span", "call"),
+)
+"""Spans of which a call was changed after all, whoever did it: the database adds these rows (`SUMS_STAY_TRUE`). A row
+is of one call, so that transactions which change calls of the same span never wait for each other.
+"""
+call_sums = Table(
+    "call_sums",
+    metadata,
+    *_names("tenant"),
+    Column("side", String(8), nullable=False),
+    *_names("scope"),
+    *_ids("span"),
+    *_tools("name"),
+    *_counts("calls", "succeeded", "failed", "denied"),
+    Column("cost", Double, nullable=False),
+    Column("waited", Double, nullable=False),
+    *_texts("durations"),
+    PrimaryKeyConstraint("tenant", "side", "scope", "span", "name"),
+    Index("call_sums_by_span", "tenant", "span"),
+)
+"""Sums of the calls of a span: by tool, by user, and each user's `own` by tool, whose scope is the user."""
 work = Table(
     "work",
     metadata,
@@ -164,6 +208,16 @@ events = Table(
     *_times("at"),
     PrimaryKeyConstraint("tenant", "call", "seq"),
 )
+turn_entries = Table(
+    "turn_entries",
+    metadata,
+    *_names("tenant"),
+    *_ids("call"),
+    *_numbers("number"),
+    *_texts("text"),
+    PrimaryKeyConstraint("tenant", "call", "number"),
+)
+"""The steps of a request, from which it goes on."""
 approvals = Table(
     "approvals",
     metadata,
@@ -276,6 +330,40 @@ cached_answers = Table(
     Index("cached_answers_by_scope", "tenant", "scope", "created"),
 )
 
+SUM_STEPS = (86_400, 14_400, 1_800, 60)
+"""How many seconds a span has, the largest first."""
+LATE = 120
+"""A call that changes when it is as many seconds old may be summed up already. Sums are made much later than that."""
+_UNCOUNT = (
+    "INSERT INTO changed_spans SELECT it.tenant, it.id, {row}.id "  # noqa: S608 - our own constants
+    f"FROM ({' UNION ALL '.join(f'SELECT {step} AS step' for step in SUM_STEPS)}) AS size CROSS JOIN call_spans AS it "
+    "WHERE it.tenant = {row}.tenant AND it.step = size.step AND it.ends > {row}.id AND it.begins = "
+    "(SELECT max(begins) FROM call_spans WHERE tenant = {row}.tenant AND step = size.step AND begins <= {row}.id) "
+    "AND NOT EXISTS (SELECT 1 FROM changed_spans WHERE tenant = it.tenant AND span = it.id){unless};"
+)
+_POSTGRESQL_UNCOUNT = (
+    "CREATE FUNCTION ferrule_uncount() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ "
+    "DECLARE changed record; BEGIN IF TG_OP = 'DELETE' THEN changed := OLD; ELSE changed := NEW; END IF; "
+    f"{_UNCOUNT.format(row='changed', unless=' ON CONFLICT DO NOTHING')} RETURN NULL; END $$"
+)
+SUMS_STAY_TRUE = {
+    "sqlite": tuple(
+        f"CREATE TRIGGER calls_uncount_{change.lower()} AFTER {change} ON calls "
+        f"WHEN {row}.created < (julianday('now') - 2440587.5) * 86400 - {LATE} "
+        f"BEGIN {_UNCOUNT.format(row=row, unless='')} END"
+        for change, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD"))
+    ),
+    "postgresql": (
+        _POSTGRESQL_UNCOUNT,
+        *(
+            f"CREATE TRIGGER calls_uncount_{name} AFTER {changes} ON calls FOR EACH ROW "
+            f"WHEN ({row}.created < extract(epoch FROM clock_timestamp()) - {LATE}) "
+            "EXECUTE FUNCTION ferrule_uncount()"
+            for name, changes, row in (("change", "INSERT OR UPDATE", "NEW"), ("delete", "DELETE", "OLD"))
+        ),
+    ),
+}
+"""By dialect: what notes that a call of a span was added, changed or deleted after all."""
 SHARED = ("tenants", "key_hashes", "work", "deliveries", "changes")
 """What belongs to no tenant; all other tables are guarded by row-level security."""
 APPEND_ONLY = ("audit",)

@@ -16,13 +16,15 @@ from sqlalchemy import delete, select, update
 
 from ferrule.core.errors import ErrorKind
 from ferrule.pipeline.confirm import Answer, Choice
-from ferrule.service.approvals import answer_of, end_pending
+from ferrule.service.approvals import answer_of, end_pending, end_pending_of
+from ferrule.service.call_sums import CallSums, remove_left_sums
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import CALLER_GONE, read_changes
 from ferrule.service.documents import end_record, error_text
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall
-from ferrule.service.tables import approvals, calls, events, idempotency_keys, tenants, work
+from ferrule.service.request_turns import goes_on, has_turn
+from ferrule.service.tables import approvals, calls, events, idempotency_keys, tenants, turn_entries, work
 from ferrule.service.tenant_records import MOST_REMOVED, remove_old_audit
 from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import IDEMPOTENCY_SECONDS, AddAudit
@@ -44,6 +46,8 @@ _CLEAN_SECONDS = 3600.0
 _AGAIN_SECONDS = 5.0
 _PLACE_SECONDS = 0.5
 """How long an approved call waits before it looks again for a free place."""
+_PAUSED = ("awaiting_approval", "awaiting_result", "queued")
+"""How a request stands that waits without an instance, or whose results have come."""
 _NOBODY = ""
 _LOST = "The service stopped while `{tool}` ran, so it is not known how far it came. It was not run again."
 
@@ -56,6 +60,7 @@ class Upkeep:
         self._directory = directory
         self._keep_days = keep_days
         self._audit_days = audit_days
+        self.sums = CallSums(calls_.database, calls_.writer)
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._renewed = 0.0
@@ -137,6 +142,7 @@ class Upkeep:
                 break
         self._calls.feed.renew()
         await self._calls.sessions.close_idle()
+        await self.sums.keep_up()
         if now - self._cleaned >= _CLEAN_SECONDS:
             self._cleaned = now
             await self.clean()
@@ -182,7 +188,9 @@ class Upkeep:
     # A call that is this instance's by now
 
     async def _take_over(self, tenant: str, call: str) -> None:
-        row, approval = await self._calls.database.read(tenant, lambda connection: _read(connection, tenant, call))
+        row, approval, is_turn = await self._calls.database.read(
+            tenant, lambda connection: _read(connection, tenant, call)
+        )
         if row is None or row["status"] in FINISHED:
             line = delete(work).where(work.c.tenant == tenant, work.c.call == call)
             await self._calls.writer.change(tenant, lambda connection: connection.execute(line).rowcount)
@@ -192,14 +200,15 @@ class Upkeep:
             why = "It was cancelled." if row["cancelling"] else CALLER_GONE
             status = "cancelled" if row["cancelling"] else "failed"
             kind = ErrorKind.CANCELLED if row["cancelling"] else ErrorKind.PERMISSION
-            if approval is not None and approval.status == "pending":
-                await self._calls.writer.change(
-                    tenant, lambda connection: end_pending(connection, tenant, approval.id, "cancelled")
-                )
             await self._end(row, status, kind, f"`{row['tool']}` did not finish. {why}")
-        elif row["status"] == "awaiting_approval" and approval is not None and not approval.held:
+        elif is_turn and row["status"] in _PAUSED and (approval is None or not approval.held):
+            if not await self._calls.writer.change(tenant, lambda connection: goes_on(connection, row)):
+                return
+            if (admitted := await self._let_in(row, principal, "was ready to go on")) is not None:
+                await self._calls.resume(row, principal, None, "", admitted=admitted)
+        elif not is_turn and row["status"] == "awaiting_approval" and approval is not None and not approval.held:
             await self._go_on(row, principal, approval)
-        elif row["repeatable"] and row["attempts"] < _MOST_ATTEMPTS:
+        elif (row["repeatable"] or is_turn) and row["attempts"] < _MOST_ATTEMPTS:
             row["attempts"] += 1
             mine = update(calls).where(calls.c.tenant == tenant, calls.c.id == call)
             counted = mine.values(attempts=calls.c.attempts + 1)
@@ -237,7 +246,9 @@ class Upkeep:
             self._calls.feed.tell(row, "approval.decided", {"approval": approval.id, "decision": decision})
         await self._calls.resume(row, principal, answer, approval.args_hash, final, admitted)
 
-    async def _let_in(self, row: dict[str, Any], principal: Principal) -> Admitted | None:
+    async def _let_in(
+        self, row: dict[str, Any], principal: Principal, ready: str = "was approved"
+    ) -> Admitted | None:  # fmt: skip
         """Count an approved call that starts now. Where all places are taken it waits for one, wherever that comes free
         first; money that is spent ends it.
         """
@@ -253,7 +264,7 @@ class Upkeep:
                     tenant, partial(_set_line, tenant=tenant, call=row["id"], owner=_NOBODY, due=soon)
                 )
             else:
-                message = f"`{row['tool']}` was approved and did not start. {reached}"
+                message = f"`{row['tool']}` {ready} and did not start. {reached}"
                 await self._end(row, "failed", ErrorKind.PERMISSION, message, "Ask for a higher limit, or try later.")
             return None
 
@@ -262,7 +273,9 @@ class Upkeep:
     ) -> None:
         live = LiveCall(row, self._calls.writer)
         live.outlived = True
-        self._calls.writer.put(AddAudit(row["tenant"], end_record(row, kind, message)))
+        tenant, call = row["tenant"], row["id"]
+        await self._calls.writer.change(tenant, lambda connection: end_pending_of(connection, tenant, call))
+        self._calls.writer.put(AddAudit(tenant, end_record(row, kind, message)))
         await self._calls.finish(live, status, error_text(row, kind.value, message, suggestion))
 
     # Old rows
@@ -283,11 +296,12 @@ class Upkeep:
         now = time()
         old_key = idempotency_keys.c.created < now - IDEMPOTENCY_SECONDS
         connection.execute(delete(idempotency_keys).where(idempotency_keys.c.tenant == tenant, old_key))
+        remove_left_sums(connection, tenant)
         if not self._keep_days:
             return
         before = now - self._keep_days * 86_400
         old = select(calls.c.id).where(calls.c.tenant == tenant, calls.c.finished < before)
-        for table in (events, approvals):
+        for table in (events, approvals, turn_entries):
             connection.execute(delete(table).where(table.c.tenant == tenant, table.c.call.in_(old)))
         connection.execute(delete(calls).where(calls.c.tenant == tenant, calls.c.finished < before))
 
@@ -296,12 +310,14 @@ def _orphan_all(connection: Connection) -> None:
     connection.execute(update(work).where(work.c.owner != _NOBODY).values(owner="gone", due=0.0))
 
 
-def _read(connection: Connection, tenant: str, call: str) -> tuple[dict[str, Any] | None, Row[Any] | None]:
+def _read(connection: Connection, tenant: str, call: str) -> tuple[dict[str, Any] | None, Row[Any] | None, bool]:
+    """A call, the approval that it waits for, and whether it is a request whose steps are kept."""
     found = connection.execute(select(calls).where(calls.c.tenant == tenant, calls.c.id == call)).mappings().first()
     if found is None:
-        return None, None
+        return None, None, False
     mine = (approvals.c.tenant == tenant) & (approvals.c.id == found["approval"])
-    return dict(found), connection.execute(select(approvals).where(mine)).first()
+    approval = connection.execute(select(approvals).where(mine)).first()
+    return dict(found), approval, has_turn(connection, tenant, call)
 
 
 def _set_line(connection: Connection, tenant: str, call: str, owner: str, due: float) -> None:

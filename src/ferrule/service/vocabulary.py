@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, get_args
 
 Finished: TypeAlias = Literal["succeeded", "failed", "cancelled", "expired", "lost"]
-Status: TypeAlias = Literal["queued", "awaiting_approval", "running", Finished]
+Status: TypeAlias = Literal["queued", "awaiting_approval", "awaiting_result", "running", Finished]
 """How far a call is."""
 STATUSES: tuple[Status, ...] = get_args(Status)
 FINISHED: frozenset[str] = frozenset(get_args(Finished))

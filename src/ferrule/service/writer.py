@@ -30,7 +30,7 @@ from ferrule.service.documents import json_text, kept_arguments, stored_argument
 from ferrule.service.tables import audit, audit_heads, calls, events, idempotency_keys, usage, work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -425,6 +425,12 @@ class GroupWriter:
             if one.news:
                 self._database.notify(connection, f"call:{one.call}")
         return results
+
+
+def count_cost(connection: Connection, row: Mapping[str, Any], cost: float) -> None:
+    """Count what a call cost that ends without a `FinishCall`."""
+    counted = {name: row[name] for name in ("tenant", "user", "key", "tool")}
+    _run_many(connection, "count usage", [{**counted, "day": day_of(time()), "calls": 0, "cost": cost}])
 
 
 def _clean(op: FinishCall, recorded: Any, content: Sequence[Any]) -> None:

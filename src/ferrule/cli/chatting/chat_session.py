@@ -122,6 +122,8 @@ class ChatAssistant:
     def rewind(self, at: int) -> str:
         """Take the conversation back to before one of the user's messages; gives what they had said in it."""
         conversation = self.agent.conversation
+        if conversation.open is not None:  # of a program that was ended: it is given up with this
+            conversation.end_turn(Ending.INTERRUPTED, conversation.open.usage, self.agent.model.name)
         said = said_by_user(conversation.messages[at])
         conversation.replace(conversation.messages[:at])
         self._enter(self.id, self._built.saved, conversation)
@@ -330,7 +332,7 @@ class Chat:
             return money(0)
         agent = self.assistant.agent
         used = agent.conversation.usage if agent.meter is None else agent.conversation.usage + agent.meter.usage
-        tokens = used.input_tokens + used.output_tokens
+        tokens = used.total_tokens
         if used.cost is None and tokens:  # nobody knows the price
             count = f"{tokens:,}" if tokens < 10_000 else f"{tokens / 1000:,.0f}k"
             return _("{n} tokens").format(n=count) if width >= 60 else count
@@ -585,14 +587,26 @@ class Chat:
         if during_turn and self._working:
             self.queue.append(f"!{command}")
 
-    async def _turn(self, said: str) -> None:
+    def do_next(self, line: str) -> None:
+        """Do this before anything else that the user says."""
+        self._next.append(line)
+
+    async def go_on(self) -> None:
+        """Go on with the turn of the conversation that was cut off."""
+        await self._turn(None)
+
+    async def _turn(self, said: str | None) -> None:
         agent = self.assistant.agent
         self._working = True
         ticking = asyncio.create_task(self._tick())
         ending = Ending.INTERRUPTED
         try:
-            message = await self.hear(said)
-            async with aclosing(agent.run(message.text, message.attachments, typed=said)) as events:
+            if said is None:
+                happening = agent.resume_run()
+            else:
+                message = await self.hear(said)
+                happening = agent.run(message.text, message.attachments, typed=said)
+            async with aclosing(happening) as events:
                 async for event in events:
                     self.printer.handle(event)
                     if isinstance(event, Answered):

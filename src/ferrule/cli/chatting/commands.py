@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ferrule.agent.saved_sessions import SavedConversationError
@@ -13,6 +14,7 @@ from ferrule.cli.chatting.call_view import counted, diff_rows
 from ferrule.cli.chatting.event_printer import usage_words
 from ferrule.cli.chatting.screen import cut
 from ferrule.cli.chatting.session_commands import (
+    continue_command,
     copy_command,
     export_command,
     fork_command,
@@ -24,7 +26,7 @@ from ferrule.cli.chatting.session_commands import (
 )
 from ferrule.cli.words import _, localised, said_of
 from ferrule.core.errors import MissingExtraError, ToolError
-from ferrule.core.model import ModelError
+from ferrule.core.model import ModelError, check_settings
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined
 from ferrule.core.shown_text import one_line
@@ -89,6 +91,7 @@ def commands() -> Mapping[str, Command]:
             _("Continue a saved conversation; without ID, choose one from a list."), "[ID]", resume_command,
             _session_choices, stops_turn=True,
         ),
+        "continue": Command(_("Go on with a turn that was cut off."), "", continue_command),
         "rewind": Command(
             _("Go back to before a message, or N turns; `files` undoes their changes too."), "[N] [files|keep]",
             rewind_command, stops_turn=True,
@@ -293,14 +296,20 @@ def _efforts() -> dict[str, str]:
 
 
 async def _effort(chat: Chat, rest: str) -> None:
-    """How much the model thinks, from the next turn on; one that cannot be told is asked as before."""
+    """How much the model thinks, from the next turn on."""
     agent, known = chat.assistant.agent, _efforts()
     if rest in known:
-        agent.effort = None if rest == "default" else cast("Effort", rest)
+        settings = replace(agent.settings, effort=None if rest == "default" else cast("Effort", rest))
+        try:
+            check_settings(agent.model, settings)
+        except ModelError as error:
+            chat.say(localised(joined(" ", [error.message, error.suggestion])), "warned")
+        else:
+            agent.settings = settings
     elif rest:
         chat.say(_("There is no effort `{name}`.").format(name=rest), "warned")
     for name, about in known.items():
-        mark = "›" if name == (agent.effort or "default") else " "
+        mark = "›" if name == (agent.settings.effort or "default") else " "
         chat.say(f"{mark} {name:<9}{about}")
 
 

@@ -20,10 +20,9 @@ from ferrule.agent.agent_events import (
 from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import SPINNER, CallView, counted
 from ferrule.cli.chatting.screen import cut, wrapped
-from ferrule.cli.words import _, localised
+from ferrule.cli.words import _, localised, why_ended
 from ferrule.core.events import Done, PartialOutput, Progress
 from ferrule.core.model import Preparing, Retrying, TextDelta, ThinkingDelta
-from ferrule.core.phrases import joined
 from ferrule.core.shown_text import one_line, visible
 
 if TYPE_CHECKING:
@@ -203,10 +202,12 @@ class EventPrinter:
             Ending.INTERRUPTED: _("Stopped."),
             Ending.LIMIT: _("Stopped at a limit."),
             Ending.LOOP: _("Stopped, because it kept repeating itself."),
+            Ending.DENIED: _("Stopped by a hook."),
             Ending.FAILED: _("It failed."),
+            Ending.PAUSED: _("Paused."),
         }.get(event.ending)
         if words is not None:
-            said = localised(joined(" ", [words, event.problem, event.suggestion]))
+            said = f"{words} {why_ended(event)}".rstrip()
             self.note(said, "bad" if event.ending is Ending.FAILED else "warned")
         if used := usage_words(event.usage):
             self._put(

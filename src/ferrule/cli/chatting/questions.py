@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ferrule.cli.chatting.event_printer import EventPrinter
     from ferrule.cli.chatting.input import PersonInput
     from ferrule.cli.chatting.screen import Screen
-    from ferrule.pipeline.confirm import Question
+    from ferrule.core.events import Question
 
 
 _INDENT = "  "

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ferrule.agent.conversation import Conversation
     from ferrule.agent.saved_sessions import SessionLine
+    from ferrule.agent.turn_log import OpenTurn
     from ferrule.cli.chatting.chat_session import Chat
     from ferrule.cli.chatting.input import PersonInput
     from ferrule.cli.chatting.screen import Screen
@@ -80,8 +81,19 @@ async def resume_command(chat: Chat, rest: str) -> None:
     show_resumed(chat, chat.assistant.id, chat.assistant.agent.conversation)
 
 
-def show_resumed(chat: Chat, session: str, conversation: Conversation) -> None:
-    """Where the conversation was left: the last thing that was said by either, and what was cut off."""
+async def continue_command(chat: Chat, rest: str) -> None:
+    """A turn that was cut off goes on from its last step: what had ended is not run again."""
+    if chat.assistant.agent.conversation.open is None:
+        chat.say(_("No turn was cut off."), "faint")
+    else:
+        await chat.go_on()
+
+
+def show_resumed(chat: Chat, session: str, conversation: Conversation, *, goes_on: bool = True) -> None:
+    """Where the conversation was left: the last thing that was said by either, and what was cut off.
+
+    A turn that was cut off goes on, unless the user says something else.
+    """
     messages = conversation.messages
     chat.say(_("Continuing {id}; turns so far: {turns}.").format(id=session[:8], turns=conversation.turn), "faint")
     asked = next((at for at in reversed(range(len(messages))) if said_by_user(messages[at])), None)
@@ -92,13 +104,25 @@ def show_resumed(chat: Chat, session: str, conversation: Conversation) -> None:
         lines = AnswerLines(chat.screen.paint, styled=chat.screen.live)
         width = chat.screen.width
         chat.rows(["", *lines.feed(answered.text, width), *lines.end(width)])
-    for words in _cut_off(messages):
+    open_turn = conversation.open
+    for words in _cut_off(messages, open_turn):
         chat.say(words, "warned")
+    if open_turn is not None and goes_on:
+        chat.say(_("It goes on now; Esc stops it."), "faint")
+        chat.do_next("/continue")
 
 
-def _cut_off(messages: Sequence[Message]) -> list[str]:
+def _cut_off(messages: Sequence[Message], open_turn: OpenTurn | None) -> list[str]:
     """What the end of a conversation lacks: calls that did not finish, or an answer."""
     last = messages[-1] if messages else None
+    if isinstance(last, AssistantMessage) and open_turn is not None:
+        from ferrule.agent.calling import lost_call  # with the pipeline: not before the first prompt
+
+        lost = [call for call in last.calls if call.id in open_turn.began and call.id not in open_turn.done]
+        return [
+            _("{call} was cut off: {why}").format(call=f"`{label(call)}`", why=localised(lost_call(call.name).message))
+            for call in lost
+        ] or [_("The last turn was cut off before an answer.")]
     if isinstance(last, UserMessage):
         return [_("The last turn was cut off before an answer.")]
     if not isinstance(last, ToolResults):

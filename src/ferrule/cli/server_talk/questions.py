@@ -16,7 +16,7 @@ import click
 
 from ferrule.cli.ask import AnswerLine
 from ferrule.cli.options import warn
-from ferrule.cli.output import log_lines_held
+from ferrule.cli.output import at_a_terminal, log_lines_held
 from ferrule.cli.server_talk.form import BAR, YES, Talk, fill, one_row, ours, theirs, warning
 from ferrule.cli.status_line import StatusLine
 from ferrule.cli.words import _, as_warning, persons_language
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from ferrule.core.events import Question
     from ferrule.mcp_client.server_config import Ports
-    from ferrule.pipeline.confirm import Answer, Asker, Question
+    from ferrule.pipeline.confirm import Answer, Asker
 
 
 # An address that a server wants opened: shown whole, its host apart, and opened only when the user says so.
@@ -230,8 +231,7 @@ class TerminalPlace:
 
     @property
     def shut_because(self) -> str:
-        seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-        return "" if seen else NO_TERMINAL
+        return "" if at_a_terminal() else NO_TERMINAL
 
     @asynccontextmanager
     async def asking(self) -> AsyncGenerator[TerminalTalk]:
@@ -242,10 +242,8 @@ class TerminalPlace:
     def note(self, words: str) -> None:
         warn(words)
 
-    def sharing(self, asker: Asker | None) -> Asker | None:
+    def sharing(self, asker: Asker) -> Asker:
         """An asker that waits until no server's question is open."""
-        if asker is None:
-            return None
 
         async def ask(question: Question) -> Answer | str:
             async with self._turn:

@@ -4,8 +4,8 @@
 
 (() => {
   const FINAL = new Set(["succeeded", "failed", "cancelled", "expired", "lost"]);
-  const KINDS = ["created", "awaiting_approval", "started", ...FINAL].map((one) => `call.${one}`);
-  const MARKS = { queued: "○", awaiting_approval: "◐", running: "◔", succeeded: "✓", failed: "✕", cancelled: "−", expired: "−", lost: "?" };
+  const KINDS = ["created", "awaiting_approval", "awaiting_result", "started", ...FINAL].map((one) => `call.${one}`);
+  const MARKS = { queued: "○", awaiting_approval: "◐", awaiting_result: "◐", running: "◔", succeeded: "✓", failed: "✕", cancelled: "−", expired: "−", lost: "?" };
   const MOST_WAITING = 2000, MOST_OUTPUT = 200000, MOST_EVENTS = 500;
   const AGAIN = 3000;
   let stream = null, timer = null, again = null;
