@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import logging
 import os
@@ -47,7 +48,7 @@ QUICK_CASES = {name: int(few or 0) for name, _, few in (line.partition(" ") for 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     name = item.nodeid.partition("[")[0]
-    if name in QUICK_CASES:
+    if name in QUICK_CASES and item.get_closest_marker("slow") is None:
         QUICK_CASES[name] -= 1
         if QUICK_CASES[name] < 0:
             item.add_marker(pytest.mark.slow)
@@ -85,6 +86,18 @@ def pytest_xdist_auto_num_workers() -> int:
     """For `-n auto`, half as many workers again as there are cores: many tests wait for what takes its time."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + (cores + 1) // 2
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[Any]:
+    """Thousands of tests and all that they import stay to the end: no collection looks at them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

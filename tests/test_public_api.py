@@ -17,6 +17,7 @@ def test_the_public_names_are_these() -> None:
         [
             "Answer",
             "Attachment",
+            "CallEvent",
             "CallInfo",
             "CallRecord",
             "Caller",
@@ -57,6 +58,7 @@ def test_the_public_names_are_these() -> None:
             "Tool",
             "ToolContext",
             "ToolError",
+            "ToolOptions",
             "ToolResult",
             "Touch",
             "Verdict",

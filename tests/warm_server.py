@@ -1,7 +1,7 @@
 """A process with Ferrule imported, which forks a program for each order: `warm_server.py DESCRIPTOR`.
 
-Everything but the command line itself is imported: that chooses its language before it imports what speaks. No thread
-runs and nothing was called, so a child is as a program that has just done its imports.
+Nearly everything is imported, but not the command line itself: that chooses its language before it imports what speaks.
+No thread runs and nothing was called, so a child is as a program that has just done its imports.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ from contextlib import suppress
 from typing import Any
 
 LENGTH = struct.Struct("!Q")
+_NOT_YET = (
+    "ferrule.cli", "ferrule.__main__",
+    "ferrule.adapters", "ferrule.acp_server",  # four seconds of other people's modules, which hardly a command imports
+)  # fmt: skip
 _ELSEWHERE = ("click", "httpx2", "mcp", "mcp.client.stdio", "mcp.server.lowlevel", "prompt_toolkit", "tree_sitter_bash")
 
 
@@ -32,7 +36,7 @@ def _import_all() -> None:
     import ferrule
 
     for module in pkgutil.walk_packages(ferrule.__path__, "ferrule."):
-        if not module.name.startswith(("ferrule.cli", "ferrule.__main__")):
+        if not module.name.startswith(_NOT_YET):
             importlib.import_module(module.name)
     for name in _ELSEWHERE:
         importlib.import_module(name)

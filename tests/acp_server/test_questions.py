@@ -9,7 +9,7 @@ from ferrule import Session
 from ferrule.acp_server.updates import asked
 from ferrule.builtin.bash import bash
 from ferrule.core.call import Effects, FileEffect
-from ferrule.pipeline.confirm import Question
+from ferrule.core.events import Question
 from tests.policy.stand_in import invoke
 
 

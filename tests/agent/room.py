@@ -98,7 +98,9 @@ class Happened:
         return [one for one in self.events if isinstance(one, kind)]
 
 
-async def turn(agent: Agent, text: str = "go", on: Callable[[AgentEvent], None] = lambda event: None) -> Happened:
+async def turn(
+    agent: Agent[Any, Any], text: str = "go", on: Callable[[AgentEvent], None] = lambda event: None
+) -> Happened:
     """A whole turn; after it the conversation is sound, whatever happened."""
     events: list[AgentEvent] = []
     async for event in agent.run(text):

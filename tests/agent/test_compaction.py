@@ -7,18 +7,16 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule import RawCall
-from ferrule.agent.conversation import (
-    GO_ON,
+from ferrule.agent.compaction import (
     KEPT_EXCHANGES,
     can_be_summarised,
-    cancelled,
     files_in,
     shortened_results,
     summarised,
     tail_start,
     transcript,
-    well_formed,
 )
+from ferrule.agent.conversation import GO_ON, cancelled, well_formed
 from ferrule.core.model import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.result import ToolResult
 

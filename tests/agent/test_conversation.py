@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from ferrule.agent.conversation import Conversation, cancelled, well_formed
+from ferrule.agent.turn_log import ConversationJournal
 from ferrule.core.call import RawCall
-from ferrule.core.model import AssistantMessage, Message, ToolResults, Usage, UserMessage
+from ferrule.core.model import AssistantMessage, ToolResults, UserMessage
 
 
-class Kept:
+class Kept(ConversationJournal):
     def __init__(self) -> None:
-        self.lines: list[object] = []
+        self.entries: list[Any] = []
 
-    def said(self, message: Message) -> None:
-        self.lines.append(message)
-
-    def compacted(self, messages: Sequence[Message]) -> None:
-        self.lines.append(("compacted", len(messages)))
-
-    def turn_ended(self, turn: int, ending: str, usage: Usage, model: str) -> None:
-        self.lines.append((turn, ending, model))
+    def write(self, entry: dict[str, Any]) -> None:
+        self.entries.append(entry)
 
 
 def test_a_journal_hears_of_everything() -> None:
@@ -28,7 +23,10 @@ def test_a_journal_hears_of_everything() -> None:
     conversation = Conversation(journal=kept)
     conversation.add(UserMessage("a"))
     conversation.replace([UserMessage("b")])
-    assert kept.lines == [UserMessage("a"), ("compacted", 1)]
+    assert kept.entries == [
+        {"type": "user", "text": "a"},
+        {"type": "compacted", "messages": [{"type": "user", "text": "b"}]},
+    ]
     assert conversation.messages == [UserMessage("b")]
 
 

@@ -9,17 +9,23 @@ import pytest
 
 from ferrule.agent.agent_events import AgentEvent
 from ferrule.agent.conversation import Hearing
-from ferrule.core.model import ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, UserMessage
+from ferrule.core.model import CallDelta, ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, UserMessage
 from ferrule.testing import ScriptedModel, call, say
 
 REQUEST = ModelRequest([UserMessage("x")])
 
 
-async def test_words_and_thinking_are_shown_and_calls_are_not() -> None:
+async def test_words_thinking_and_the_arguments_of_calls_are_shown_as_they_come() -> None:
     events: list[AgentEvent] = []
     hearing = Hearing(events.append)
-    finished = await hearing.listen(ScriptedModel([say("word", call("t"), thinking="hm")]), REQUEST)
-    assert events == [ThinkingDelta("hm"), TextDelta("word")]
+    model = ScriptedModel([say("word", call("t", {"a": "b"}), thinking="hm")])
+    finished = await hearing.listen(model, REQUEST)
+    assert events == [
+        ThinkingDelta("hm"),
+        TextDelta("word"),
+        CallDelta("call_1", "t", '{"a": "b'),
+        CallDelta("call_1", "t", '"}'),
+    ]
     assert (hearing.text, finished.stop) == ("word", "calls")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.agent.agent import AgentLimits
+from ferrule.agent.limits import AgentLimits
 
 
 def test_none_is_no_limit() -> None:

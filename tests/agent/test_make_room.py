@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ferrule.agent.conversation import Conversation, Room, well_formed
+from ferrule.agent.compaction import Room
+from ferrule.agent.conversation import Conversation, well_formed
 from ferrule.core.model import ModelError, ModelFault, Usage, UserMessage
 from ferrule.testing import ScriptedModel, say
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from ferrule import RawCall
-from ferrule.agent.calling import ENDED, NOTED, Repeats, note
+from ferrule.agent.calling import NOTED, Repeats, note
+from ferrule.agent.limits import AgentLimits
 from ferrule.core.result import ToolResult
 
 from .room import add, keep
+
+ENDED = AgentLimits().repeats or 0
 
 
 def result(text: str, success: bool = True) -> ToolResult:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from ferrule.agent.saved_sessions import (
     listed,
     load,
 )
+from ferrule.agent.turn_log import to_form
 from ferrule.core.model import AssistantMessage, Usage, UserMessage
 from ferrule.testing import call
 
@@ -34,9 +36,10 @@ def saved(folder: Path, session_id: str = "a" * 32, workspace: str = "/w") -> Sa
 
 def written(folder: Path, session_id: str = "a" * 32, workspace: str = "/w") -> Path:
     session = saved(folder, session_id, workspace)
-    session.said(UserMessage(f"Hello from {workspace}."))
-    session.said(AssistantMessage("Hi."))
-    session.turn_ended(1, "done", Usage(10, 2, cost=0.5), "scripted/other")
+    session.write(to_form(UserMessage(f"Hello from {workspace}.")))
+    session.write(to_form(AssistantMessage("Hi.")))
+    usage = asdict(Usage(10, 2, cost=0.5))
+    session.write({"type": "turn", "turn": 1, "ending": "done", "usage": usage, "model": "scripted/other"})
     session.close()
     return session.path
 
@@ -74,7 +77,7 @@ def test_a_torn_last_line_is_as_if_it_had_not_been_said(tmp_path: Path, torn: by
         file.write(torn)
     session, conversation = load(path)
     assert shown(conversation.messages) == ["person: Hello from /w.", "model: Hi."]
-    session.said(UserMessage("More."))
+    session.write(to_form(UserMessage("More.")))
     session.close()
     assert shown(load(path)[1].messages)[-1] == "person: More."
 
@@ -82,19 +85,21 @@ def test_a_torn_last_line_is_as_if_it_had_not_been_said(tmp_path: Path, torn: by
 def test_calls_that_a_crash_cut_off_are_settled_when_the_session_goes_on(tmp_path: Path) -> None:
     path = written(tmp_path)
     session, _ = load(path)
-    session.said(AssistantMessage("", (RawCall("Bash", {"command": "make"}, id="c"),)))
+    session.write(to_form(AssistantMessage("", (RawCall("Bash", {"command": "make"}, id="c"),))))
     session.close()
     _, conversation = load(path)
-    assert well_formed(conversation.messages) is None
-    assert "whether it ran is unknown" in shown(conversation.messages)[-1]
+    conversation.begin_turn(UserMessage("And now?"))
+    assert well_formed(conversation.messages[:-1]) is None
+    assert "whether it ran is unknown" in shown(conversation.messages)[-2]
 
 
 def test_a_process_that_is_killed_loses_nothing_that_was_said(tmp_path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path\n"
         "from ferrule.agent.saved_sessions import SavedConversation; from ferrule.core.model import UserMessage\n"
+        "from ferrule.agent.turn_log import to_form\n"
         "s = SavedConversation(Path(sys.argv[1]), 'b' * 32, Path('/w'), 'm')\n"
-        "[s.said(UserMessage(f'word {n}')) for n in range(50)]; os.kill(os.getpid(), 9)"
+        "[s.write(to_form(UserMessage(f'word {n}'))) for n in range(50)]; os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, env={**os.environ})
     _, conversation = load(tmp_path / ("b" * 32 + ".jsonl"))
@@ -141,8 +146,8 @@ def test_after_compaction_the_short_conversation_comes_back(tmp_path: Path) -> N
 def test_a_disk_that_cannot_be_written_does_not_end_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     session = saved(tmp_path / "file")
-    session.said(UserMessage("a"))
-    session.said(UserMessage("b"))
+    session.write(to_form(UserMessage("a")))
+    session.write(to_form(UserMessage("b")))
     assert session.problem
 
 
@@ -169,3 +174,22 @@ def test_old_sessions_are_forgotten(tmp_path: Path) -> None:
     assert forget_old(tmp_path, 30) == 1
     assert [path.stem for path in tmp_path.iterdir()] == ["new"]
     assert forget_old(tmp_path / "nowhere", 30) == 0
+
+
+def test_a_session_is_continued_or_begun(tmp_path: Path) -> None:
+    saved, conversation = SavedConversation.resume(tmp_path, "abc", tmp_path, "x/y")
+    assert conversation.messages == []
+    assert not saved.path.exists()
+    conversation.add(UserMessage("hello"))
+    with pytest.raises(SavedConversationError, match="open in another process"):
+        SavedConversation.resume(tmp_path, "abc", tmp_path, "x/y")
+    saved.close()
+    again, conversation = SavedConversation.resume(tmp_path, "abc", tmp_path, "x/y")
+    assert [one.text for one in conversation.messages if isinstance(one, UserMessage)] == ["hello"]
+    again.close()
+
+
+@pytest.mark.parametrize("name", ["../abc", "a/b", "/etc/abc"])
+def test_a_name_that_leads_elsewhere_is_no_session(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="cannot name a session"):
+        SavedConversation.resume(tmp_path, name, tmp_path, "x/y")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ferrule import Attachment, RawCall
-from ferrule.agent.conversation import Sizes, size_of, sizes_of, tokens_of
+from ferrule.agent.compaction import Sizes, size_of, sizes_of, tokens_of
 from ferrule.core.model import AssistantMessage, Usage, UserMessage
 
 

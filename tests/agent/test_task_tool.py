@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from ferrule import Limits, Registry, RulePolicy, Runtime
-from ferrule.agent.agent import Agent, AgentLimits
+from ferrule.agent.agent import Agent
 from ferrule.agent.agent_events import Ending
+from ferrule.agent.limits import AgentLimits
 from ferrule.agent.task_tool import add_task_tool
 from ferrule.core.events import Done, Pending, Progress
 from ferrule.core.model import ModelEvent, ModelRequest, Usage

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from ferrule import Choice, RawCall, RulePolicy, ToolContext, tool
-from ferrule.agent.agent import AgentLimits
 from ferrule.agent.agent_events import (
     AgentNotice,
     Answered,
@@ -18,12 +17,14 @@ from ferrule.agent.agent_events import (
     TurnEnded,
     TurnStarted,
 )
+from ferrule.agent.limits import AgentLimits
 from ferrule.core.events import Done, Pending
 from ferrule.core.model import (
     AssistantMessage,
     ModelError,
     ModelFault,
     ModelRequest,
+    ModelSettings,
     Retrying,
     TextDelta,
     ToolResults,
@@ -44,7 +45,8 @@ async def test_definitions_go_out_calls_run_and_results_go_back_until_words() ->
         [say("I add.", call("add", {"a": 1, "b": 2}), call("keep", {"text": "x"})), "It is 3."], system="Be brief."
     )
     happened = await turn(agent, "1 + 2?")
-    assert happened.ended == TurnEnded(Ending.DONE, "It is 3.", happened.ended.usage, 2)
+    assert happened.ended == TurnEnded(Ending.DONE, "It is 3.", happened.ended.usage, 2, _output="It is 3.")
+    assert happened.ended.output == "It is 3."
     assert shown(agent.conversation.messages) == [
         "person: 1 + 2?",
         "model: I add. +add +keep",
@@ -281,21 +283,24 @@ async def test_the_same_call_after_a_change_is_no_loop() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "says"),
+    ("limits", "name", "says"),
     [
-        (AgentLimits(steps=2), "had 2 steps"),
-        (AgentLimits(tokens=150), "used 200 tokens; its limit is 150"),
-        (AgentLimits(cost=0.5), "cost $0.6000; its limit is $0.5000"),
+        (AgentLimits(steps=2), "steps", "had 2 steps"),
+        (AgentLimits(tokens=150), "tokens", "used 200 tokens; its limit is 150"),
+        (AgentLimits(cost=0.5), "cost", "cost $0.6000; its limit is $0.5000"),
     ],
 )
-async def test_a_limit_ends_the_turn_in_words_and_the_next_one_goes_on(limits: AgentLimits, says: str) -> None:
+async def test_a_limit_ends_the_turn_in_words_and_the_next_one_goes_on(
+    limits: AgentLimits, name: str, says: str
+) -> None:
     usage = Usage(90, 10, cost=0.3)
     replies = [say("", call("add", {"a": n, "b": 1}), usage=usage) for n in range(2)]
     agent, _ = agent_with([*replies, say("ok", usage=usage)], limits=limits)
     happened = await turn(agent)
     assert happened.ended.ending is Ending.LIMIT
     assert says in happened.ended.problem
-    assert "--max-" in happened.ended.suggestion
+    assert happened.ended.limit == name
+    assert happened.ended.suggestion == "Nothing is lost: say how to continue, or raise the limit."
     assert shown(agent.conversation.messages)[-1] == "result: 2"
     assert (await turn(agent, "go on")).ended.text == "ok"
 
@@ -311,9 +316,15 @@ async def test_time_that_is_up_stops_the_model_and_the_calls() -> None:
     assert model.streaming == 0
 
 
-async def test_a_cost_limit_for_a_model_without_a_price_is_said_not_to_hold() -> None:
-    agent, _ = agent_with(["ok"], limits=AgentLimits(cost=1))
-    assert "price of `scripted/test` is unknown" in (await turn(agent)).of(AgentNotice)[0].text
+async def test_a_cost_limit_for_a_model_without_a_price_is_refused_before_it_is_asked() -> None:
+    agent, model = agent_with(["ok"], limits=AgentLimits(cost=1))
+    ended = (await turn(agent)).ended
+    assert ended.ending is Ending.FAILED
+    assert ended.problem == "The price of `scripted/test` is unknown, so its cost cannot be limited."
+    assert "price=ModelPrice(input=…, output=…)" in ended.suggestion
+    with pytest.raises(ModelError, match="price of `scripted/test` is unknown"):
+        await agent.answer("go")
+    assert model.requests == []
 
 
 # Stopping and steering
@@ -438,14 +449,14 @@ async def test_what_is_said_meanwhile_is_made_a_message_when_it_is_read() -> Non
 
 async def test_effort_goes_with_every_request_of_a_turn_and_changes_with_the_next() -> None:
     agent, model = agent_with([call("add", {"a": 1, "b": 2}), "Three.", "Fine."])
-    agent.effort = "high"
+    agent.settings = ModelSettings(effort="high")
     events = agent.run("go")
     await anext(events)
-    agent.effort = "low"
+    agent.settings = ModelSettings(effort="low")
     async for _ in events:
         pass
     await turn(agent)
-    assert [request.effort for request in model.requests] == ["high", "high", "low"]
+    assert [request.settings.effort for request in model.requests] == ["high", "high", "low"]
 
 
 async def test_steering_after_the_last_words_makes_the_model_go_on() -> None:

@@ -14,7 +14,7 @@ from ferrule import Plugin, tool
 from ferrule.app.build import App
 from ferrule.app.settings import AuditSettings, FileSettings, PermissionSettings, Settings, ToolSettings
 from ferrule.core.call import RawCall
-from ferrule.pipeline.confirm import Question
+from ferrule.core.events import Question
 from ferrule.records.reader import AuditReader
 from ferrule.records.verification import verify
 

@@ -77,7 +77,7 @@ x\
         assert await desk.words("BashInput", text="x\n") == snapshot("""\
 Error (permission_error): `BashInput` was not run: a tool that executes something asks first, and approval isn't available here.
 
-Suggestion: The user can allow it: `--allow 'BashInput'` on the command line, or that rule in their settings.\
+Suggestion: The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=['BashInput']).\
 """)
 
 

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.builtin.shell_case import USERS, Ferrule, Told
+from tests.builtin.shell_case import Ferrule, Told
 from tests.needs import needs
-from tests.process.sandbox.conftest import marks
 from tests.process.shell.shell_room import alive, becomes, gone, new_mark
-from tests.process.shell.test_ownership import ESCAPES, python_for
+from tests.process.shell.test_ownership import ESCAPES, python_for, user_cases
 
 MARK = new_mark()
 
@@ -343,7 +342,7 @@ def _left_out(told: Told) -> int:
     return left + len(head) + len(re.split(r"\n\[The (?:whole|output) ", tail)[0]) + 1
 
 
-@pytest.fixture(scope="module", params=[pytest.param(uid, id=user, marks=marks(user)) for user, uid in USERS.items()])
+@pytest.fixture(scope="module", params=user_cases())
 def ferrule(request: pytest.FixtureRequest) -> Iterator[Ferrule]:
     needs(python_for(request.param), "a Python that an ordinary user can start")
     made = Ferrule(request.param)

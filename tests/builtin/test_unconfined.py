@@ -17,8 +17,9 @@ from ferrule import RawCall, Runtime, Session
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.session_shells import try_sandbox
 from ferrule.core.context import Environment, SandboxChoice
+from ferrule.core.events import Question
 from ferrule.pipeline.authorise import UNCONFINED, DefaultPolicy
-from ferrule.pipeline.confirm import Answer, Choice, Question
+from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.pipeline.hooks import Hook, HookReply
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.decide import RulePolicy

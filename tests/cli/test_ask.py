@@ -14,8 +14,9 @@ from inline_snapshot import snapshot
 
 from ferrule.cli.ask import DIFF_LINES, TerminalAsker, opened, say_yes, show, understood
 from ferrule.core.call import CallInfo, Effects, FileEffect
+from ferrule.core.events import Question
 from ferrule.core.tool import Invocation
-from ferrule.pipeline.confirm import Answer, Choice, Question
+from ferrule.pipeline.confirm import Answer, Choice
 
 if TYPE_CHECKING:
     from .conftest import Command

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def offered(ferrule: Command, *words: str) -> list[str]:
-    done = ferrule.process(
+    done = ferrule(
         COMP_WORDS=" ".join(("ferrule", *words)), COMP_CWORD=str(len(words)), _FERRULE_COMPLETE="bash_complete"
     )
     return [line.partition(",")[2] for line in done.out.splitlines() if line]
@@ -51,18 +51,18 @@ def test_installing_keeps_every_other_byte_and_uninstalling_gives_them_back(ferr
     startup.chmod(0o600)
     before = startup.read_bytes()
     for _ in range(2):
-        assert ferrule.process("completion", "install", **home).code == 0
+        assert ferrule("completion", "install", **home).code == 0
     if shell != "fish":
         assert startup.read_bytes().startswith(before)
         assert startup.read_bytes().count(b"# ferrule completion") == 1
         assert startup.stat().st_mode & 0o777 == 0o600
-    script = ferrule.process("completion", "show", shell).out
+    script = ferrule("completion", "show", shell).out
     assert "_FERRULE_COMPLETE" in script
     if shell == "bash":
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-    assert ferrule.process("completion", "uninstall", **home).out == "Removed.\n"
+    assert ferrule("completion", "uninstall", **home).out == "Removed.\n"
     assert startup.read_bytes() == before
-    assert ferrule.process("completion", "uninstall", **home).out == "It was not installed.\n"
+    assert ferrule("completion", "uninstall", **home).out == "It was not installed.\n"
 
 
 @pytest.mark.slow
@@ -98,6 +98,6 @@ def test_a_new_shell_completes_commands_options_and_tools(ferrule: Command, shel
 
 
 def test_a_shell_that_is_not_known_is_named(ferrule: Command) -> None:
-    done = ferrule.process("completion", "install", SHELL="/bin/tcsh")
+    done = ferrule("completion", "install", SHELL="/bin/tcsh")
     assert done.code == 2
     assert "Say one of: bash, zsh, fish." in done.err

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -89,7 +90,7 @@ def test_json_for_programs(alone: Command, listing: str) -> None:
         {
             "name": "anthropic/claude-sonnet-4-5-20250929",
             "context_tokens": 200_000,
-            "usd_per_million_tokens": {"read": 3, "written": 15, "as_of": "2026-11-15"},
+            "usd_per_million_tokens": {"read": 3, "written": 15, "as_of": f"genai-prices {version('genai-prices')}"},
         }
     ]
     assert found["openai"]["state"] == "no_key"

@@ -139,6 +139,7 @@ def npm(place: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     with serving(site) as served:
         monkeypatch.setenv("npm_config_registry", served.url)
         monkeypatch.setenv("npm_config_cache", str(place / "npm-cache"))
+        monkeypatch.setenv("npm_config_fetch_retries", "0")  # or it tries for minutes where nobody answers
         yield lambda name, files=None, **more: npm_package(site, served.url, name, files, **more)
 
 

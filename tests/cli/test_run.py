@@ -50,7 +50,8 @@ def test_calls_are_shown_in_chinese_too(ferrule: Command) -> None:
 def test_json_is_one_document(ferrule: Command) -> None:
     done = ferrule("run", "say hello", script(ferrule, ECHO, "It says hello."), "--json")
     assert list(done.json) == [
-        "ending", "text", "problem", "suggestion", "session_id", "model", "turn", "steps", "usage", "calls", "notes",
+        "ending", "text", "problem", "suggestion", "limit", "session_id", "model", "turn", "steps", "usage", "calls",
+        "notes",
     ]  # fmt: skip
     assert (done.json["ending"], done.json["text"], done.json["turn"]) == ("done", "It says hello.", 1)
     (call,) = done.json["calls"]
@@ -104,6 +105,19 @@ def test_each_ending_has_its_exit_code(
 ) -> None:
     done = ferrule("run", "go", script(ferrule, *replies), "--json", *options)
     assert (done.code, done.json["ending"]) == (code, ending), done.err
+    assert done.json["limit"] == (WHICH[options[0]] if ending == "limit" else None)
+
+
+WHICH = {"--max-steps": "steps", "--max-tokens": "tokens", "--max-cost": "cost", "--timeout": "seconds"}
+
+
+def test_a_limit_says_which_option_raises_it(ferrule: Command) -> None:
+    """The library names no option; the command line adds it."""
+    done = ferrule("run", "go", script(ferrule, ECHO, "more"), "--max-steps", "1")
+    assert done.err.splitlines()[-1] == (
+        "Error: The turn had 1 step, which is its limit. Nothing is lost: say how to continue, or raise the limit. "
+        "The option is --max-steps."
+    )
 
 
 def test_a_failure_is_told_in_words(ferrule: Command) -> None:

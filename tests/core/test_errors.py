@@ -11,7 +11,7 @@ from ferrule.core.errors import MissingExtraError, Stage
 def test_the_kinds_are_stable_words() -> None:
     assert {kind.value for kind in ErrorKind} == {
         "validation_error", "execution_error", "permission_error", "timeout_error", "not_found_error",
-        "cancelled_error", "unknown_error",
+        "cancelled_error", "deferred_error", "unknown_error",
     }  # fmt: skip
 
 

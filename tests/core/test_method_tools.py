@@ -87,7 +87,7 @@ class Bot:
 
 class LoudBot(Bot):
     @tool(kind="readonly")
-    def greet(self, name: str, times: int = 1) -> str:
+    def greet(self, name: str, times: int = 1) -> str:  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride, reportIncompatibleUnannotatedOverride]
         """Greet a person loudly."""
         return super().greet(name).upper() * times
 
@@ -326,7 +326,7 @@ def test_an_abstract_method_stays_abstract() -> None:
 
     class Square(Shape):
         @tool(kind="readonly")
-        def area(self) -> int:
+        def area(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride, reportIncompatibleUnannotatedOverride]
             return 4
 
     with pytest.raises(TypeError, match="abstract"):

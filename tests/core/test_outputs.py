@@ -360,3 +360,15 @@ def test_a_type_that_fails_on_a_value_is_named_in_the_log(caplog: pytest.LogCapt
 
     assert Runtime([give]).run_sync("give").data == 5
     assert "object of type 'int' has no len()" in caplog.text
+
+
+@pytest.mark.parametrize("shown_first", [False, True])
+def test_showing_a_tool_does_not_change_what_its_results_are_held_to(*, shown_first: bool) -> None:
+    @tool
+    def is_open() -> bool:
+        """Whether it is open. Use this to test."""
+        return 1  # type: ignore[return-value]
+
+    if shown_first:
+        assert is_open.output_schema == {"type": "boolean"}
+    assert Runtime([is_open]).run_sync("is_open").data is True

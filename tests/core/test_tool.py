@@ -196,7 +196,7 @@ def test_parameters_are_compiled_once() -> None:
         ({"colour": "red"}, "there is no tool option `colour`"),
         ({"tags": "files"}, "tags takes several texts; write tags=('files',)"),
         ({"roles": "admin"}, "roles takes several texts"),
-        ({"needs": ["money"]}, "needs ['money']; a context has only ['model', 'role', 'tenant', 'user']"),
+        ({"needs": ["money"]}, "needs ['money']; a context has only ['deps', 'model', 'role', 'tenant', 'user']"),
         ({"timeout": 0}, "the time limit must be more than 0 seconds, not 0"),
         ({"timeout": float("nan")}, "the time limit must be more than 0 seconds"),
         ({"kind": "write", "cache": True}, "only a read-only tool may be cached"),

@@ -45,7 +45,7 @@ def test_the_form_of_every_sort_of_field() -> None:
 
 def test_no_arguments_and_no_schema_have_words_too() -> None:
     assert expected_form({"properties": {}}) == "no arguments: {}"
-    assert expected_form(True) == expected_form({}) == "arguments that fit its schema"
+    assert expected_form({}) == "arguments that fit its schema"
 
 
 def test_many_fields_are_cut_short() -> None:

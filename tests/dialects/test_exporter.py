@@ -20,8 +20,8 @@ from ferrule.core.result import ToolResult
 from ferrule.dialects import Exporter, NameMap, dialect
 from ferrule.dialects.anthropic import Anthropic
 from ferrule.dialects.dialect import KNOWN
-from ferrule.dialects.exporter import ReadOnlyDict, ReadOnlyList
 from ferrule.dialects.flatten import Exported
+from ferrule.dialects.inline import ReadOnlyDict, ReadOnlyList
 from tests.dialects.raw import RawTool, objects
 
 if TYPE_CHECKING:
@@ -281,3 +281,13 @@ def test_what_is_no_list_of_tools_or_results_is_refused_in_words() -> None:
         "Definitions are made of tools, not of <built-in function len>. Make one with @tool.",
         "Results come in a list, also where there is one: write [result].",
     ]
+
+
+def test_what_dialects_take_as_it_is_is_made_once_for_all() -> None:
+    tool = RawTool(objects(a={"type": "string", "description": "Which one."}), "a")
+    chat = Exporter("openai").definitions([tool])[0]["function"]["parameters"]
+    anthropic = Exporter("anthropic").definitions([tool])[0]["input_schema"]
+    assert chat["properties"]["a"] is anthropic["properties"]["a"]
+    alone = dialect("anthropic").definition(tool)["input_schema"]["properties"]["a"]
+    alone["description"] = "The caller's own."
+    assert anthropic["properties"]["a"]["description"] == "Which one."

@@ -8,10 +8,10 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.core.call import RawCall
-from ferrule.core.function_tool import tool
+from ferrule.core.function_tool import raw_tool, tool
 from ferrule.core.result import Attachment
 from ferrule.dialects import DialectError, Loss, dialect
-from tests.dialects.raw import RawTool, objects, success
+from tests.dialects.raw import objects, success
 
 mcp = dialect("mcp")
 
@@ -57,7 +57,7 @@ def test_a_definition() -> None:
     ],
 )
 def test_any_schema_goes_out_whole(schema: Any, shown: Any) -> None:
-    assert mcp.definition(RawTool(schema))["inputSchema"] == shown
+    assert mcp.definition(raw_tool("probe", schema, lambda arguments: None))["inputSchema"] == shown
 
 
 def test_a_definition_is_read_in_either_spelling() -> None:

@@ -16,6 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
+from tests.docs.provider import provider_at_hand
 from tests.models.local.weights_here import smollm2
 from tests.needs import slow
 from tests.plugins.market_site import Site, make_wheel, serving
@@ -76,7 +77,8 @@ def test_python_examples_print_what_the_page_shows(page: Path, tmp_path: Path, m
     module: dict[str, object] = {"__name__": "example"}
     monkeypatch.setitem(sys.modules, "example", type(sys)("example"))
     try:
-        run_blocks(page, module)
+        with provider_at_hand(monkeypatch) if page.name == "testing-agents.md" else contextlib.nullcontext():
+            run_blocks(page, module)
     finally:
         for left in [one for one in module.values() if isinstance(one, subprocess.Popen)]:
             left.kill()  # where an example failed before the one that ends it
@@ -221,13 +223,14 @@ def test_links_between_pages_lead_somewhere() -> None:
     broken = [
         f"{name(page)} -> {link}"
         for page in PAGES
-        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", FENCE.sub("", page.read_text(encoding="utf-8")))
         if not (page.parent / link).exists()
     ]
     assert broken == []
 
 
 MODULES = (
+    "adapters",
     "tools",
     "policy",
     "hooks",
@@ -257,3 +260,17 @@ def test_examples_import_public_modules_alone() -> None:
         if module not in PUBLIC
     ]
     assert others == []
+
+
+LOGGERS = {"ferrule.registry"}
+"""Names that a module has too."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "guides"], ids=name)
+def test_a_guide_names_public_modules_alone(page: Path) -> None:
+    """A module inside a package may move; what a reader copies from a page must not."""
+    named = re.findall(r"\bferrule(?:\.[a-z_]+)+", page.read_text(encoding="utf-8"))
+    begun = {".".join(one.split(".")[:length]) for one in named for length in range(2, one.count(".") + 2)}
+    paths = {one: ROOT / "src" / one.replace(".", "/") for one in begun}
+    modules = {one for one, path in paths.items() if path.is_dir() or path.with_suffix(".py").exists()}
+    assert modules <= PUBLIC | LOGGERS

@@ -123,7 +123,7 @@ def test_3_methods_and_callables() -> None:
     assert Runtime([tool(functools.partial(add.function, b=1), name="add_one")]).run_sync("add_one", {"a": 1}).data == 2
     for wrong in (len, Bot, print, lambda x: x):
         with pytest.raises(DefinitionError):
-            tool(wrong)
+            tool(wrong)  # pyright: ignore[reportArgumentType]
 
     def streams() -> AsyncIterator[str]:
         async def pieces() -> AsyncIterator[str]:

@@ -9,8 +9,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.events import Question
 from ferrule.core.result import ToolResult
-from ferrule.pipeline.confirm import Answer, Choice, Question
+from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.pipeline.run import Runtime
 from tests.mcp_client.peers import Used, plain, until, using
 
@@ -130,7 +131,7 @@ async def test_without_a_rule_every_tool_asks_whatever_it_claims(tmp_path: Path)
         assert result.llm_content == snapshot("""\
 Error (permission_error): `mcp__peer__echo` was not run: a tool that executes something asks first, and approval isn't available here.
 
-Suggestion: The user can allow it: `--allow 'mcp__peer__echo'` on the command line, or that rule in their settings.\
+Suggestion: The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=['mcp__peer__echo']).\
 """)  # noqa: E501
 
 

@@ -34,6 +34,16 @@ def test_the_form_of_other_agents_is_read(tmp_path: Path) -> None:
     assert (files.enabled, off.enabled) == (True, False)
 
 
+def test_a_program_may_give_the_arguments_as_a_tuple() -> None:
+    assert from_json("notes", {"command": "uvx", "args": ("mcp-server-notes", "-v")}).command == (
+        "uvx",
+        "mcp-server-notes",
+        "-v",
+    )
+    with pytest.raises(ConfigProblem, match="must be a list of text"):
+        from_json("notes", {"command": "uvx", "args": ("a", 1)})
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [

@@ -15,6 +15,7 @@ from ferrule.builtin.bash import bash
 from ferrule.builtin.edit import edit, write
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import StoppedError
+from ferrule.core.events import Question
 from ferrule.mcp_server.asking import (
     MOST_SHOWN,
     ShownQuestion,
@@ -26,7 +27,7 @@ from ferrule.mcp_server.asking import (
     understood,
 )
 from ferrule.mcp_server.server import McpServer
-from ferrule.pipeline.confirm import Answer, Choice, Question
+from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.policy.decide import RulePolicy
 from tests.mcp_server.serving import answering, both_eras, client_of
 

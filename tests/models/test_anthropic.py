@@ -9,7 +9,16 @@ import pytest
 
 from ferrule import tool
 from ferrule.core.call import RawCall
-from ferrule.core.model import AssistantMessage, Message, ModelEvent, ModelRequest, ToolResults, Usage, UserMessage
+from ferrule.core.model import (
+    AssistantMessage,
+    Message,
+    ModelEvent,
+    ModelRequest,
+    ModelSettings,
+    ToolResults,
+    Usage,
+    UserMessage,
+)
 from ferrule.core.result import Attachment, ToolResult
 from ferrule.models.anthropic import AnthropicForm
 from ferrule.models.faults import Endpoint, Faults
@@ -93,7 +102,7 @@ def test_nothing_empty_is_sent() -> None:
 
 def test_how_much_it_may_write() -> None:
     assert body([UserMessage("x")])["max_tokens"] == 32_000
-    assert body([UserMessage("x")], max_output_tokens=7)["max_tokens"] == 7
+    assert body([UserMessage("x")], settings=ModelSettings(max_output_tokens=7))["max_tokens"] == 7
     unknown = AnthropicForm("anthropic").body(ModelRequest([UserMessage("x")]), "nobody-knows")
     assert unknown["max_tokens"] == 8_192
 
@@ -109,7 +118,10 @@ def test_calls_of_the_past_need_tools_even_where_none_may_be_called() -> None:
     ("choice", "sent"), [("auto", None), ("none", {"type": "none"}), ("required", {"type": "any"})]
 )
 def test_the_choice_of_tools(choice: str, sent: Any) -> None:
-    assert body([UserMessage("go")], tools=[look_up], tool_choice=choice).get("tool_choice") == sent
+    assert (
+        body([UserMessage("go")], tools=[look_up], settings=ModelSettings(tool_choice=choice)).get("tool_choice")
+        == sent
+    )
 
 
 def test_thinking_goes_back_word_for_word_between_what_was_said() -> None:

@@ -8,7 +8,15 @@ import pytest
 
 from ferrule import tool
 from ferrule.core.call import RawCall
-from ferrule.core.model import AssistantMessage, ModelEvent, ModelRequest, ToolResults, Usage, UserMessage
+from ferrule.core.model import (
+    AssistantMessage,
+    ModelEvent,
+    ModelRequest,
+    ModelSettings,
+    ToolResults,
+    Usage,
+    UserMessage,
+)
 from ferrule.core.result import Attachment, ToolResult
 from ferrule.models.faults import Endpoint, Faults, TryAgain
 from ferrule.models.gemini import GeminiForm
@@ -104,7 +112,12 @@ def test_a_stream_as_a_list_is_read() -> None:
 
 def test_a_request_as_it_goes_out() -> None:
     message = UserMessage("See.", (Attachment("image/png", b"PNG", name="a.png"),))
-    request = ModelRequest([message, UserMessage("Now.")], "Be brief.", [look_up], "required", 9, 0.5)
+    request = ModelRequest(
+        [message, UserMessage("Now.")],
+        "Be brief.",
+        [look_up],
+        ModelSettings(tool_choice="required", max_output_tokens=9, temperature=0.5),
+    )
     body = GeminiForm("gemini").body(request, "m")
     assert body["contents"] == [
         {

@@ -13,6 +13,7 @@ from ferrule import Registry, tool
 from ferrule.core.call import RawCall
 from ferrule.core.model import (
     AssistantMessage,
+    CallDelta,
     CallStarted,
     Finished,
     Model,
@@ -87,10 +88,16 @@ async def converse(model: Model) -> list[ModelEvent]:
 
 
 def told(events: list[ModelEvent]) -> list[ModelEvent]:
-    """The events without what is nobody else's business."""
+    """The events without what is nobody else's business, and without the pieces of arguments, which are checked."""
     shown: list[ModelEvent] = []
+    pieces: dict[str, str] = {}
     for event in events:
+        if isinstance(event, CallDelta):
+            pieces[event.call_id] = pieces.get(event.call_id, "") + event.text
+            continue
         if isinstance(event, Finished):
+            assert pieces == {call.id: call.arguments for call in event.message.calls}
+            pieces.clear()
             message = AssistantMessage(event.message.text, event.message.calls, event.message.thinking)
             event = Finished(message, Usage(*(getattr(event.usage, name) for name in COUNTS)), event.stop)
         shown.append(event)
@@ -594,9 +601,9 @@ async def test_usage_that_never_comes_is_not_waited_for_long() -> None:
 
 
 async def test_the_price_is_told_where_it_is_known() -> None:
-    says = Says(text=["Hi"], read=1_000_000, cached=0, written=1_000_000)
+    says = Says(text=["Hi"], read=100_000, cached=0, written=100_000)
     async with serving(reply("anthropic", says), form="anthropic", name="claude-sonnet-4-5-20250929") as (_, model):
-        assert finished(await ask(model)).usage.cost == pytest.approx(18.0)
+        assert finished(await ask(model)).usage.cost == pytest.approx(1.8)
     async with serving(reply("anthropic", says), form="anthropic", name="nobody-knows") as (_, model):
         assert finished(await ask(model)).usage.cost is None
 

@@ -18,6 +18,7 @@ from ferrule.core.model import (
     Message,
     ModelEvent,
     ModelRequest,
+    ModelSettings,
     TextDelta,
     ThinkingDelta,
     ToolResults,
@@ -235,7 +236,12 @@ TALK: list[Message] = [
 
 
 def test_a_request_as_it_goes_out() -> None:
-    request = ModelRequest(TALK, "Be brief.", [look_up], "required", 100, 0.5)
+    request = ModelRequest(
+        TALK,
+        "Be brief.",
+        [look_up],
+        ModelSettings(tool_choice="required", max_output_tokens=100, temperature=0.5),
+    )
     body = OpenAIChatForm("x").body(request, "m")
     assert body == {
         "model": "m",
@@ -272,7 +278,7 @@ def test_a_request_as_it_goes_out() -> None:
 
 
 def test_accents_change_what_is_asked() -> None:
-    request = ModelRequest(TALK, tools=[look_up], max_output_tokens=100)
+    request = ModelRequest(TALK, tools=[look_up], settings=ModelSettings(max_output_tokens=100))
     openai = OpenAIChatForm("openai", Accent(limit_field="max_completion_tokens", strict=None)).body(request, "m")
     assert openai["max_completion_tokens"] == 100
     assert openai["tools"][0]["function"]["strict"] is True

@@ -15,6 +15,7 @@ from ferrule.core.model import (
     ModelEvent,
     ModelFault,
     ModelRequest,
+    ModelSettings,
     TextDelta,
     ThinkingDelta,
     ToolResults,
@@ -121,7 +122,12 @@ def test_a_request_as_it_goes_out() -> None:
         AssistantMessage("I look.", (RawCall("look_up", "{}", id="call_1"),)),
         ToolResults((ToolResult("call_1", "look_up", False, "no", "no"),)),
     ]
-    body = OpenAIResponsesForm("openai").body(ModelRequest(talk, "Be brief.", [look_up], "none", 5, 0.1), "m")
+    body = OpenAIResponsesForm("openai").body(
+        ModelRequest(
+            talk, "Be brief.", [look_up], ModelSettings(tool_choice="none", max_output_tokens=5, temperature=0.1)
+        ),
+        "m",
+    )
     assert body["input"] == [
         {
             "role": "user",

@@ -116,9 +116,9 @@ def test_a_custom_context_counts() -> None:
 
 
 def test_accents_follow_the_provider() -> None:
-    from ferrule.core.model import ModelRequest, UserMessage
+    from ferrule.core.model import ModelRequest, ModelSettings, UserMessage
 
-    request = ModelRequest([UserMessage("x")], max_output_tokens=5)
+    request = ModelRequest([UserMessage("x")], settings=ModelSettings(max_output_tokens=5))
     known = all_providers(environment={})
     openai = custom_provider("openai", form="chat", environment={})
     assert "max_completion_tokens" in form_of(openai).body(request, "m")

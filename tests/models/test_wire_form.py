@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.core.model import Effort, Finished, ModelError, ModelRequest, UserMessage
+from ferrule.core.model import Finished, ModelError, ModelRequest, UserMessage
 from ferrule.models.faults import Endpoint, Faults, TryAgain
 from ferrule.models.providers import Provider, form_of
 from ferrule.models.wire_form import Frame, WireForm
@@ -82,31 +82,3 @@ def test_any_shape_is_read_or_refused_in_words(name: str, spoilt: list[tuple[int
             reader.read(frame)
         if reader.is_complete:
             assert isinstance(reader.finish()[-1], Finished)
-
-
-# How much to think
-
-
-def effort_in(name: str, model: str, effort: Effort = "high", **more: Any) -> dict[str, Any]:
-    """What a request has that it would not have without."""
-    sent = form(name).body(ModelRequest([UserMessage("x")], effort=effort, **more), model)
-    plain = form(name).body(ModelRequest([UserMessage("x")], **more), model)
-    return {key: value for key, value in sent.items() if plain.get(key) != value}
-
-
-def test_effort_is_asked_for_in_the_form_of_each_provider() -> None:
-    assert effort_in("chat", "m") == {"reasoning_effort": "high"}
-    assert effort_in("responses", "m") == {"reasoning": {"effort": "high", "summary": "auto"}}
-    assert effort_in("anthropic", "m", "low") == {"thinking": {"type": "enabled", "budget_tokens": 2048}}
-    new = effort_in("gemini", "gemini-3-pro", "low")
-    assert new == {"generationConfig": {"thinkingConfig": {"thinkingLevel": "low", "includeThoughts": True}}}
-    old = effort_in("gemini", "gemini-2.5-pro", "medium")
-    assert old == {"generationConfig": {"thinkingConfig": {"thinkingBudget": 8192, "includeThoughts": True}}}
-
-
-def test_effort_is_left_out_where_it_would_be_refused() -> None:
-    assert effort_in("gemini", "gemini-2.0-flash") == {}
-    assert effort_in("anthropic", "m", tool_choice="required") == {}
-    assert effort_in("anthropic", "m", max_output_tokens=500) == {}
-    for name, field in (("chat", "reasoning_effort"), ("responses", "reasoning"), ("anthropic", "thinking")):
-        assert field in form(name).optional_fields  # a server that refuses it by name is asked again without

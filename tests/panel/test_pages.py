@@ -11,12 +11,15 @@ from typing import Any
 
 import httpx2
 import pytest
+from sqlalchemy import Connection
 
 from ferrule import RawCall, Registry, tool
 from ferrule.app.service_settings import OidcSettings
 from ferrule.panel.local import local_panel
 from ferrule.pipeline.run import Runtime
 from ferrule.records import AuditLog
+from ferrule.service.directory import create_user
+from ferrule.service.messages import UserRequest
 from tests.panel.served import shown
 from tests.service.issuer import AUDIENCE, issuing
 from tests.service.serving import Running, add
@@ -91,6 +94,23 @@ async def test_a_form_of_another_site_or_without_its_token_does_nothing(tmp_path
             assert (
                 await other.post("/admin/users", data={**form, "name": "mallory", "token": token})
             ).status_code == 403
+
+
+async def test_a_long_list_goes_on_with_another_page(tmp_path: Path) -> None:
+    """P5."""
+    async with shown(tmp_path) as service, browsing(service) as client:
+
+        def fill(connection: Connection) -> None:
+            for number in range(60):
+                create_user(connection, "default", UserRequest(name=f"user{number:03}"))
+
+        await service.service.change("default", fill)
+        first = (await client.get("/admin/users")).text
+        assert ("user048" in first, "user049" in first) == (True, False)
+        (following,) = re.findall(r'href="(\?cursor=[^"]+)">Next page', first)
+        second = (await client.get(f"/admin/users{following}")).text
+        assert ("user048</th>" in second, "user059</th>" in second, "Next page" in second) == (False, True, False)
+        assert "?edit=user059&amp;cursor=user048" in second
 
 
 async def test_everybody_sees_what_the_api_shows_them_and_no_more(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class World:
             return seen + extra
 
         both = [
-            tool(step, name=name, kind=kind, touches=lambda params: touches_of(params.touched))
+            tool(step, name=name, kind=kind, touches=lambda params: touches_of(params.touched))  # pyright: ignore[reportArgumentType]
             for name, kind in (("look", "readonly"), ("change", "write"))
         ]
         return Runtime(both, policy=RulePolicy(mode="bypass"))

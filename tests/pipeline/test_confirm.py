@@ -134,7 +134,7 @@ def test_where_there_is_nobody_to_ask_it_is_refused() -> None:
         """\
 Error (permission_error): `edit` was not run: a tool that writes asks first, and approval isn't available here.
 
-Suggestion: The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=['edit']).\
+Suggestion: The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=['edit:/a/*']).\
 """
     )
 
@@ -304,7 +304,9 @@ def test_an_asker_may_be_a_plain_function_and_answer_in_a_word(answer: Any) -> N
 
 
 @pytest.mark.parametrize("answer", [True, None, "maybe", 5])
-def test_an_answer_that_is_none_lets_nothing_run_and_says_what_one_is(answer: Any) -> None:
+def test_an_answer_that_is_none_lets_nothing_run_and_says_what_one_is(
+    answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     """P4."""
 
     @tool(kind="write")
@@ -315,7 +317,8 @@ def test_an_answer_that_is_none_lets_nothing_run_and_says_what_one_is(answer: An
     result = asyncio.run(Runtime([save], ask=lambda question: answer).run("save"))
     assert result.error is not None
     assert result.error.kind == "permission_error"
-    assert "Answer(Choice.ONCE)" in (result.error.suggestion or "")
+    assert "must answer `once`, `always` or `no`" in (result.error.suggestion or "")
+    assert f"`ask` returned {answer!r} about `save`" in caplog.text
 
 
 def test_an_always_is_for_its_session_and_its_tool_alone() -> None:
@@ -381,7 +384,8 @@ def test_where_nothing_can_be_remembered_always_means_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offer", "said"), [(Offer("Edit(/a/**)"), "--allow 'Edit(/a/**)'"), (None, "No rule can pre-approve this")]
+    ("offer", "said"),
+    [(Offer("Edit(/a/**)"), "policy=RulePolicy(allow=['Edit(/a/**)'])"), (None, "No rule can pre-approve this")],
 )
 def test_with_nobody_to_ask_the_offer_is_what_would_help(offer: Offer | None, said: str) -> None:
     (result,) = calls(None, "/a/x", policy=Offering(offer))

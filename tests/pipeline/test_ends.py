@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 import pytest
@@ -28,9 +30,8 @@ from ferrule import (
     tool,
 )
 from ferrule.core.call import Approval, CallInfo, Effects, FileEffect
-from ferrule.core.events import CallEvent
+from ferrule.core.events import CallEvent, Question
 from ferrule.core.tool import Invocation
-from ferrule.pipeline.confirm import Question
 from ferrule.pipeline.hooks import Hook
 
 from .test_run import Keeper
@@ -109,8 +110,31 @@ async def test_abandoned_calls_that_have_ended_are_forgotten() -> None:
     runtime = Runtime([late], limits=Limits(grace=0))
     for _ in range(10):
         await runtime.run("late")
-    left: list[Any] = runtime._executor._left  # pyright: ignore[reportPrivateUsage]
+    left: set[Any] = runtime._executor._left  # pyright: ignore[reportPrivateUsage]
     assert len(left) <= 1
+
+
+@pytest.mark.parametrize("own_loop", [False, True])
+async def test_an_abandoned_call_lets_go_of_its_session_when_it_ends(own_loop: bool) -> None:
+    """P1: what a session keeps open, such as the history of its files, would otherwise wait for the next such call."""
+
+    @tool(kind="readonly", timeout=0.01)
+    async def stubborn() -> None:
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+
+    runtime = Runtime([stubborn], limits=Limits(grace=0.02), own_loop=own_loop)
+    history = Keeper()
+    kept = weakref.ref(history)
+    assert not (await runtime.run("stubborn", session=Session(state={"history": history}))).success
+    del history
+    for _ in range(200):
+        await asyncio.sleep(0.01)
+        gc.collect()
+        if kept() is None:
+            break
+    assert kept() is None
 
 
 # Time limits

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ferrule import Done, Limits, PartialOutput, Pending, Progress, RawCall, Runtime, ToolContext, ToolError, tool
+from ferrule import (
+    Done,
+    Limits,
+    PartialOutput,
+    Pending,
+    Progress,
+    RawCall,
+    Runtime,
+    Session,
+    ToolContext,
+    ToolError,
+    tool,
+)
 from ferrule.pipeline.record import EventQueue
 
 if TYPE_CHECKING:
@@ -95,6 +107,35 @@ def test_a_listener_that_fails_is_logged_and_harms_nobody(caplog: pytest.LogCapt
         assert asyncio.run(main()) == "done"
     assert heard == ["Pending", "Progress", "PartialOutput", "Done"]
     assert "A listener failed on Pending" in caplog.text
+
+
+async def test_a_listener_hears_the_calls_of_every_session_and_view() -> None:
+    """P9: of runtimes made before it subscribed and after, each event once, until it unsubscribes."""
+    runtime = Runtime([work])
+    own: list[str] = []
+    heard: list[str] = []
+
+    async def call_all(*runtimes: Runtime) -> list[str]:
+        heard.clear()
+        for one in runtimes:
+            await one.run("work")
+        return heard
+
+    before = runtime.for_session(Session())
+    unsubscribe = runtime.subscribe(lambda event: heard.append(type(event).__name__))
+    after = runtime.for_session(Session())
+    view = after.with_tools(after.tools, listener=lambda event: own.append(type(event).__name__))
+    events = ["Pending", "Progress", "PartialOutput", "Done"]
+    assert await call_all(runtime, before, after, view) == events * 4
+    assert own == events
+
+    after.subscribe(lambda event: own.append(event.tool))
+    assert await call_all(runtime, before) == events * 2
+    assert own == events  # a session's own listener hears no other session
+
+    unsubscribe()
+    assert await call_all(runtime, before, after, view) == []
+    assert own == [*events, *["work"] * 4, *(part for name in events for part in (name, "work"))]
 
 
 def test_who_unsubscribes_hears_no_more() -> None:

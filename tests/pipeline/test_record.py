@@ -17,7 +17,7 @@ from ferrule.pipeline.record import Watcher
 from .test_run import Keeper
 
 if TYPE_CHECKING:
-    from ferrule.pipeline.confirm import Question
+    from ferrule.core.events import Question
 
 
 def test_a_record_starts_as_a_success_that_went_all_the_way() -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from ferrule.pipeline.confirm import Question
+    from ferrule.core.events import Question
 
 
 class Keeper:
@@ -703,9 +703,9 @@ async def test_a_callers_own_asker_and_listener_hold_for_its_calls_and_for_what_
     )
     assert (await narrow.run("pass_on")).llm_content == "inner"
     assert asked == ["write_down"]
-    assert heard == ["Pending pass_on", "Pending write_down", "Done write_down", "Done pass_on"]
+    assert heard == ["Pending pass_on", "Pending write_down", "Question write_down", "Done write_down", "Done pass_on"]
     assert not (await runtime.run("write_down", {"text": "x"})).success
-    assert len(heard) == 4
+    assert len(heard) == 5
     assert (await narrow.run("have_passed_on")).llm_content == "inner"  # however deep
     assert asked == ["write_down"] * 2
-    assert len(heard) == 10
+    assert len(heard) == 12

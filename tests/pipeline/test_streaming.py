@@ -323,3 +323,20 @@ def test_a_value_that_holds_itself_is_looked_into_once() -> None:
     result = Runtime([give]).run_sync("give")
     assert result.error is not None
     assert "no JSON form" in result.error.message
+
+
+async def test_streams_of_calls_with_the_same_id_hear_their_own_alone() -> None:
+    """X6: ids are a provider's, and two models that share a runtime may have the same."""
+
+    @tool(kind="readonly")
+    async def wait_for(seconds: float) -> float:
+        await asyncio.sleep(seconds)
+        return seconds
+
+    runtime = Runtime([wait_for])
+
+    async def result_of(seconds: float) -> list[Any]:
+        call = RawCall("wait_for", {"seconds": seconds}, id="call_1")
+        return [event.result.data async for event in runtime.stream(call) if isinstance(event, Done)]
+
+    assert await asyncio.gather(result_of(0.05), result_of(0.01)) == [[0.05], [0.01]]

@@ -111,6 +111,23 @@ def test_quick_jobs_that_come_at_once_run_in_order_and_most_of_them_in_one_threa
     assert len({thread for _, thread in outcomes}) < 25
 
 
+def test_one_thread_is_woken_for_all_jobs_of_a_turn_of_the_loop() -> None:
+    async def main() -> None:
+        pool = WorkerPool(50, 8)
+        await submit(pool, lambda: None)[1]
+        assert await asyncio.to_thread(eventually, lambda: pool._idle == 1)
+        inbox, done = LoopInbox(asyncio.get_running_loop()), list[Outcome]()
+        for _ in range(20):
+            pool.submit(Job(threading.get_ident, inbox, done.append), at_once=False)
+        assert (pool._coming, len(pool._jobs)) == (False, 20)
+        while len(done) < 20:
+            await asyncio.sleep(0.001)
+        assert len(set(done)) < 10
+        assert not pool._ringing
+
+    asyncio.run(main())
+
+
 def test_jobs_behind_slow_ones_get_a_thread_each() -> None:
     go_on = threading.Event()
 

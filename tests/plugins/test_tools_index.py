@@ -136,6 +136,15 @@ async def test_a_call_loads_the_file_of_its_tool_alone(folder: Path) -> None:
     assert await result_of(registry, "count_words", words=1) != 3
 
 
+async def test_the_result_of_a_tool_that_was_not_loaded_is_held_to_its_type(folder: Path) -> None:
+    text = RICH.replace("-> int:", "-> bool:").replace("len(text.split())", "1")
+    _, before = start(folder, rich=text)
+    assert await result_of(before, "count_words", text="a") is True
+    _, after = start(folder)
+    assert type(after.get("count_words")) is ShelvedTool
+    assert await result_of(after, "count_words", text="a") is True
+
+
 async def test_a_tool_that_is_not_loaded_is_called_under_another_name(folder: Path) -> None:
     start(folder, rich=RICH)
     _, registry = start(folder)

@@ -77,7 +77,8 @@ Suggestion: Do not try the same call again; try another approach, or ask the use
     "command", ["git commit -m x > 'b c.txt'", """echo "it's" $X""", "sh -c 'touch x'", "git commit"]
 )
 def test_the_rule_that_would_help_can_be_pasted_into_a_shell(session: Session, command: str) -> None:
-    runtime = Runtime([bash], policy=policy(), session=session)
+    rules = policy(own_files=[session.workspace / "settings.toml"])
+    runtime = Runtime([bash], policy=rules, session=session)
     result = asyncio.run(runtime.run("Bash", {"command": command, "terminal": True}))
     found = re.search(r"allow it: `(--allow .*)` on the command line", result.llm_content)
     assert found is not None, result.llm_content
@@ -93,14 +94,14 @@ def test_where_there_is_nobody_to_ask_the_rule_that_would_help_is_named(session:
         """\
 Error (permission_error): `Bash` was not run: no rule allows `git commit -m x`, and approval isn't available here.
 
-Suggestion: The user can allow it: `--allow 'Bash(git commit -m x)'` on the command line, or that rule in their settings.\
-"""  # noqa: E501
+Suggestion: The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=['Bash(git commit -m x)']).\
+"""
     )
     assert asyncio.run(runtime.run("Bash", {"command": "rm -rf x"})).llm_content == snapshot(
         """\
 Error (permission_error): `Bash` was not run: `rm -rf x` is dangerous: it removes folders and everything in them, without asking, and approval isn't available here.
 
-Suggestion: No rule can pre-approve this. Try another approach, or ask the user to run it where they can answer.\
+Suggestion: No rule can pre-approve this. The program can give its Runtime an `ask` function.\
 """  # noqa: E501
     )
 

@@ -26,7 +26,7 @@ from ferrule.policy.explain import explain
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ferrule.pipeline.confirm import Question
+    from ferrule.core.events import Question
     from ferrule.pipeline.stages import CallRecord
 
 KINDS = ("readonly", "write", "execute")

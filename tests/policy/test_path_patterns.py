@@ -108,19 +108,18 @@ def test_a_denied_folder_that_is_a_link_is_denied_where_it_leads(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "folder", "may", "does"),
+    ("pattern", "folder", "does"),
     [
-        ("./secrets/**", "/ws", True, True),
-        ("./secrets/**", "/ws/secrets/a", True, False),
-        ("./secrets/**", "/ws/other", False, False),
-        (".env", "/ws/other", True, False),
-        ("//etc/passwd", "/ws", False, False),
-        ("//etc/passwd", "/etc", True, True),
+        ("./secrets/**", "/ws", True),
+        ("./secrets/**", "/ws/secrets/a", False),
+        ("./secrets/**", "/ws/other", False),
+        (".env", "/ws/other", False),
+        ("//etc/passwd", "/ws", False),
+        ("//etc/passwd", "/etc", True),
     ],
 )
-def test_whether_it_lies_in_a_folder(pattern: str, folder: str, may: bool, does: bool):
-    found = PathPattern(pattern)
-    assert (found.may_lie_in(folder, ROOTS), found.lies_in(folder, ROOTS)) == (may, does)
+def test_whether_it_lies_in_a_folder(pattern: str, folder: str, does: bool):
+    assert PathPattern(pattern).lies_in(folder, ROOTS) == does
 
 
 @pytest.mark.parametrize(

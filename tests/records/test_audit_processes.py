@@ -45,6 +45,14 @@ for number in range(int(sys.argv[3])):
         log.flush()
 """
 
+EXPORT_AND_BE_KILLED = """
+import os, signal
+from ferrule.records import reader
+reader._WORTH_SHARING, reader._ROWS_OF_STRETCH = 1, 200
+for _ in reader.AuditReader(path).export(processes=2):
+    os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+"""
+
 # The limit is on the size of any file this process writes: what a full disk looks like to SQLite.
 FILL_THE_DISK = """
 import resource, signal
@@ -132,3 +140,15 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     assert problems == "1"
     assert [row.call_id for row in AuditReader(path).rows()] == [f"call_{n}" for n in range(int(recorded))]
     assert verify(path).ok
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="there is no kill -9 there")
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
+def test_a_killed_export_ends_its_readers_without_a_word(tmp_path: Path, how: str) -> None:
+    """O3: they end at the next row that nobody takes."""
+    path = tmp_path / "audit.db"
+    finish(start(WRITE_AND_LEAVE, path, "one", 2_000))
+    process = start(EXPORT_AND_BE_KILLED, path, how)
+    _, err = process.communicate(timeout=60)  # until its readers have closed it too
+    assert (process.returncode, err) == (-getattr(signal, how), "")

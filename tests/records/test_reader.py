@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -130,3 +133,30 @@ def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(AuditError, match="There is no audit log"):
         AuditReader(tmp_path / "none.db")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_goes_on_after_a_row(path: Path) -> None:
+    reader = AuditReader(path)
+    whole = "".join(reader.export())
+    assert "".join(reader.export(after=2)) == "".join(whole.splitlines(keepends=True)[2:])
+    assert "".join(reader.export("csv", after=4)).startswith("5,500.0,")
+    assert list(reader.export(after=5)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+@pytest.mark.parametrize("damage", ["", "DELETE FROM calls WHERE seq = 3", "UPDATE calls SET time = 'x' WHERE seq = 2"])
+def test_processes_export_the_same_bytes(path: Path, tmp_path: Path, monkeypatch: Any, form: Any, damage: str) -> None:
+    """Also where rows are gone or odd."""
+    log = tmp_path / "audit.db"
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(log)) as copy:
+        source.backup(copy)
+        for trigger in ("calls_are_never_changed", "calls_leave_by_retention_alone"):
+            copy.execute(f"DROP TRIGGER {trigger}")
+        copy.execute(damage)
+        copy.commit()
+    monkeypatch.setattr("ferrule.records.reader._WORTH_SHARING", 1)
+    monkeypatch.setattr("ferrule.records.reader._ROWS_OF_STRETCH", 2)
+    reader = AuditReader(log)
+    assert "".join(reader.export(form, processes=2)) == "".join(reader.export(form))
+    assert "".join(reader.export(form, after=1, processes=2)) == "".join(reader.export(form, after=1))

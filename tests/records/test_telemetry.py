@@ -23,7 +23,8 @@ from ferrule.core.context import Caller, Session, ToolContext
 from ferrule.core.errors import ErrorKind, MissingExtraError, ToolError
 from ferrule.core.function_tool import tool
 from ferrule.pipeline.run import Runtime
-from ferrule.records.telemetry import LineRecord, MetricsRecorder, SpanTracer
+from ferrule.records.spans import SpanTracer
+from ferrule.records.telemetry import LineRecord, MetricsRecorder
 
 if TYPE_CHECKING:
     from ferrule.core.tool import Invocation

@@ -14,7 +14,7 @@ def make(name: str, kind: str = "readonly", **options: Any) -> FunctionTool:
     def body() -> str:
         return name
 
-    return tool(body, name=name, kind=kind, **options)
+    return tool(body, name=name, kind=kind, **options)  # pyright: ignore[reportArgumentType]
 
 
 def registry() -> Registry:

@@ -21,7 +21,7 @@ from ferrule.core.elicitation import Elicited, current_elicitor, set_elicitor
 from ferrule.core.errors import ToolError
 from ferrule.core.events import Done, PartialOutput, Progress
 from ferrule.core.result import Attachment, Output
-from ferrule.records.telemetry import SpanTracer
+from ferrule.records.spans import SpanTracer
 from ferrule.remote.job import RemoteJob
 from ferrule.remote.link import NatsLink, NotReachedError
 from ferrule.remote.wire import claims_bucket

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ferrule.app.settings import ServiceSettings, Settings
+from ferrule.app.service_settings import ServiceSettings
+from ferrule.app.settings import Settings
 from ferrule.service import mcp_endpoint, serving
 from ferrule.service.http import HttpApp
 from ferrule.service.service import Service

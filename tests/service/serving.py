@@ -12,7 +12,8 @@ from typing import Any
 import httpx2
 
 from ferrule import Output, Registry, ToolContext, ToolError, tool
-from ferrule.app.settings import PermissionSettings, RemoteSettings, ServiceSettings, Settings, ShellSettings
+from ferrule.app.service_settings import ServiceSettings
+from ferrule.app.settings import PermissionSettings, RemoteSettings, Settings, ShellSettings
 from ferrule.client import AsyncClient
 from ferrule.models import Model
 from ferrule.service.service import Service

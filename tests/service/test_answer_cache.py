@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule import tool
-from ferrule.app.service_settings import AnswerSettings
-from ferrule.app.settings import EntitySettings, PermissionSettings
+from ferrule.app.service_settings import AnswerSettings, EntitySettings
+from ferrule.app.settings import PermissionSettings
 from ferrule.client import AsyncClient, ServiceError
 from ferrule.models import ModelRequest
 from ferrule.service.answer_cache import SAME_QUESTION, normalised, similarity

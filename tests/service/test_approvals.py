@@ -183,6 +183,23 @@ async def test_a_question_in_a_batch_is_an_approval_too(store: str, tmp_path: Pa
         assert started == ["in a batch"]
 
 
+async def test_a_question_in_a_batch_that_outlives_its_instance_can_be_denied(store: str, tmp_path: Path) -> None:
+    """It had begun when it asked, and was not approved by that."""
+    started.clear()
+    async with running(store, tmp_path) as service:
+        key, client = service.key, await service.client()
+        made = await client.batch([{"tool": "note", "arguments": {"text": text}} for text in ("yes", "no")], wait=0)
+        while not await client.approvals():
+            await asyncio.sleep(0.05)
+    async with running(store, tmp_path, key=key) as service:
+        client = await service.client()
+        (approval,) = await client.approvals()
+        await client.deny(approval)
+        ended = [await client.get_call(one.id, wait=30) for one in made.calls]
+        assert {one.status for one in ended} <= {"failed", "cancelled"}
+        assert started == []
+
+
 async def test_an_administrator_may_be_kept_from_deciding_their_own_calls(store: str, tmp_path: Path) -> None:
     """Two people for every change: a role denies `Admin(approve own)`, and that beats `Admin`."""
     started.clear()

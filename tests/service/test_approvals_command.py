@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.service.serving import Running, running, started
+from tests.warm_start import USUAL, run_warm
 
 
 async def ferrule(*arguments: str, key: str = "") -> tuple[int, str, str]:
     """Run the command as a shell does, beside the service."""
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "ferrule", "approvals", *arguments,
-        env={**os.environ, "LANG": "en_US.UTF-8", "FERRULE_API_KEY": key}, stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, err = await child.communicate()
-    assert child.returncode is not None
-    return child.returncode, out.decode(), err.decode()
+    command = ["-m", "ferrule", "approvals", *arguments]
+    done = await asyncio.to_thread(run_warm, command, Path.cwd(), {**USUAL, "FERRULE_API_KEY": key})
+    return done.code, done.out, done.err
 
 
 async def waiting(service: Running, text: str) -> tuple[str, str]:

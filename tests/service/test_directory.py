@@ -311,7 +311,8 @@ async def test_a_key_that_is_revoked_while_it_is_looked_up_starts_nothing(
 
         async def read_slowly(*given: Any) -> Any:
             found = await read(*given)
-            if not is_read.is_set():
+            # The service's own upkeep reads as well; the reader of secrets is the one to hold up.
+            if "Directory.principal" in given[1].__qualname__ and not is_read.is_set():
                 is_read.set()
                 await go_on.wait()
             return found

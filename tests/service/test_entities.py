@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from sqlalchemy import create_engine, text
 
-from ferrule.app.settings import EntitySettings, PermissionSettings, SettingsError, load_settings
+from ferrule.app.service_settings import EntitySettings
+from ferrule.app.settings import PermissionSettings, SettingsError, load_settings
 from ferrule.core.context import Session, ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.service.database import Database
@@ -38,7 +39,7 @@ def context() -> ToolContext:
     return ToolContext(Session(), "call", "tool")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def invoices(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of somebody's database with invoices of two companies."""
     if request.param == "sqlite":

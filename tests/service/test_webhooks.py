@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from ferrule.app.settings import WebhookSettings
+from ferrule.app.service_settings import WebhookSettings
 from ferrule.process.references import MissingValueError, read_reference
 from ferrule.service import outgoing
 from ferrule.service.outgoing import sign

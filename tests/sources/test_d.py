@@ -671,7 +671,7 @@ async def test_an_invalid_answer_keeps_nothing(desk: Desk) -> None:
         result = await runtime.run("Bash", {"command": "touch made"})
     assert result.error is not None
     assert result.error.kind is ErrorKind.PERMISSION
-    assert "Answer(Choice.ONCE)" in (result.error.suggestion or "")
+    assert "must answer `once`, `always` or `no`" in (result.error.suggestion or "")
     assert desk.names() == []
 
 

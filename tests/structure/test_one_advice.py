@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from tests.structure.test_structure import MODULES, name, parsed
 
-SOURCE = Path(__file__).parents[2] / "src" / "ferrule"
 FOR_A_MODEL = re.compile(
     r"\b(?:ask|tell|have) the user\b|\bthe user (?:can|must|denied|is|was|has)\b|\byou were given\b", re.I
 )
@@ -25,11 +24,7 @@ def phrases_for_a_model(tree: ast.AST) -> Iterator[str]:
 
 def test_no_text_for_a_model_reaches_a_user() -> None:
     """It is written with `advice(for_model, for_user)`."""
-    found = {
-        str(file.relative_to(SOURCE)): listed
-        for file in SOURCE.rglob("*.py")
-        if (listed := list(phrases_for_a_model(ast.parse(file.read_text()))))
-    }
+    found = {name(file): listed for file in MODULES if (listed := list(phrases_for_a_model(parsed(file))))}
     assert found == {}
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-
-from tests.structure.test_structure import MODULES, name, parsed
+from tests.structure.test_structure import MODULES, calls, name
 
 THREADS = {"pipeline/threads.py", "pipeline/tool_loops.py", "pipeline/loop_watch.py"}
 """Threads for sync tools, the thread of the tools' loop, and the one that watches loops."""
@@ -15,12 +13,7 @@ SIZE = 1_825
 
 def callers(*functions: str) -> set[str]:
     """Modules that call one of these, whatever it was imported from."""
-    return {
-        name(path)
-        for path in MODULES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in functions
-    }
+    return {module for module, called, _ in calls() if called.rpartition(".")[2] in functions}
 
 
 def test_an_event_loop_is_made_in_one_place() -> None:
@@ -40,13 +33,7 @@ def test_a_thread_is_interrupted_in_one_place() -> None:
 
 def test_a_tool_is_started_in_one_place() -> None:
     """Whatever runs a tool gives it a time limit, its context variables and a way to be stopped."""
-    starting = {
-        name(path)
-        for path in MODULES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "tool.start"
-    }
-    assert starting == {"pipeline/execute.py"}
+    assert {module for module, called, _ in calls() if called == "tool.start"} == {"pipeline/execute.py"}
 
 
 def test_the_executor_can_be_read_in_one_sitting() -> None:

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from functools import cache
 
-from tests.structure.test_structure import MODULES, name, parsed
-
-
-@cache
-def calls() -> list[tuple[str, str, bool]]:
-    """Every call in the package: its module, what is called, and whether it has one argument and no named one."""
-    return [
-        (name(path), ast.unparse(node.func), len(node.args) == 1 and not node.keywords)
-        for path in MODULES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Call)
-    ]
+from tests.structure.test_structure import MODULES, calls, name
 
 
 def calling(pattern: str, *, with_one: bool = False) -> set[str]:
@@ -37,7 +24,7 @@ MOVES = {
     "workspace/snapshots/snapshot_store.py": "a history that cannot be read",
 }
 """What is moved from one place to another, and not a new version of a file that takes the old one's place."""
-NAMED_REPLACE = {"agent/conversation.py", "cli/chatting/chat_session.py"} | {
+NAMED_REPLACE = {"agent/compaction.py", "cli/chatting/chat_session.py"} | {
     f"models/{one}.py" for one in ("anthropic", "gemini", "openai")
 }
 """Objects of ours with a method of that name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tests.structure.test_structure import MODULES, name, parsed
+from tests.structure.test_structure import MODULES, name, parsed, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +21,7 @@ FORMS = "core/forms.py"
 def modules_with(text: str, is_one: Callable[[ast.AST], bool]) -> set[str]:
     """The modules that contain such a node; only those that contain the text are looked into."""
     return {
-        name(module)
-        for module in MODULES
-        if text in module.read_text(encoding="utf-8") and any(map(is_one, ast.walk(parsed(module))))
+        name(module) for module in MODULES if text in text_of(module) and any(map(is_one, ast.walk(parsed(module))))
     }
 
 

@@ -100,7 +100,7 @@ def test_recording_in_another_order_gives_the_same_file(tmp_path: Path):
     [
         ("{", "is damaged: Expecting property name"),
         ("[]", "is not a cassette"),
-        ('{"ferrule_cassette": 2}', "its format is 2, and this one reads up to 1. Upgrade Ferrule."),
+        ('{"ferrule_cassette": 3}', "its format is 3, and this one reads up to 2. Upgrade Ferrule."),
         ('{"ferrule_cassette": 1, "tools": {}, "calls": [{"tool": 5}]}', "is damaged: calls.0.tool: "),
         ('{"ferrule_cassette": 1, "calls": []}', "is damaged: tools: Field required"),
     ],

@@ -9,6 +9,7 @@ import pytest
 
 from ferrule.core.call import RawCall
 from ferrule.core.model import (
+    CallDelta,
     CallStarted,
     Finished,
     Model,
@@ -56,7 +57,7 @@ def test_calls_are_numbered_over_the_whole_script_and_a_raw_call_goes_as_it_is()
 
 def test_thinking_comes_before_words_and_a_call_is_announced() -> None:
     events = heard(ScriptedModel([say("ok", call("Read"), thinking="hm")]))
-    assert [type(event) for event in events] == [ThinkingDelta, TextDelta, CallStarted, Finished]
+    assert [type(event) for event in events] == [ThinkingDelta, TextDelta, CallStarted, CallDelta, Finished]
 
 
 def test_a_reply_may_be_a_function_of_the_request_also_an_async_one_or_a_stream() -> None:

@@ -1,7 +1,8 @@
 import threading
 from typing import Any
 
-from ferrule.testing.cassette import Tape, TapedCall, TapedResult
+from ferrule.core.secrets import redact_value
+from ferrule.testing.tape import Tape, TapedCall, TapedEvent, TapedRequest, TapedResult
 
 
 def taped(number: int, words: str = "") -> TapedCall:
@@ -73,3 +74,29 @@ def test_many_threads_take_each_outcome_once():
     for thread in threads:
         thread.join()
     assert sorted(map(int, filter(None, taken))) == list(range(400))
+
+
+def streamed(*deltas: dict[str, Any]) -> TapedRequest:
+    return TapedRequest(model="m", request="POST x", events=[TapedEvent(data={"delta": delta}) for delta in deltas])
+
+
+def test_a_secret_in_pieces_is_removed_whatever_comes_with_its_first_piece_and_between():
+    """P10: two calls at once, whose arguments come in turns."""
+    taped = streamed(
+        {"index": 0, "type": "function", "id": "c1", "arguments": '{"pass'},
+        {"index": 1, "type": "function", "id": "c2", "arguments": '{"city": "Os'},
+        {"index": 0, "arguments": 'word": "hun'},
+        {"index": 1, "arguments": 'lo"}'},
+        {"index": 0, "arguments": 'ter2"}'},
+    ).redacted(redact_value)
+    assert taped.events is not None
+    pieces = [(one.data["delta"]["index"], one.data["delta"]["arguments"]) for one in taped.events]
+    assert pieces == [(0, '{"password": "[redacted]"}'), (1, '{"city": "Os'), (0, ""), (1, 'lo"}'), (0, "")]
+
+
+def test_null_under_the_name_of_a_secret_stays_null():
+    taped = streamed({"max_output_tokens": None, "token": "abc", "usage": {"input_tokens": 5}}).redacted(redact_value)
+    assert taped.events is not None
+    assert taped.events[0].data["delta"] == {
+        "max_output_tokens": None, "token": "[redacted]", "usage": {"input_tokens": 5}
+    }  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ferrule import RulePolicy, Runtime, Session, ToolResult
-from ferrule.pipeline.confirm import Question
+from ferrule.core.events import Question
 from ferrule.toolbox.accounts import Accounts, DatabaseAccount
 from ferrule.toolbox.databases.tools import check, tools
 

@@ -10,7 +10,7 @@ from tests.says_yes import SaysYes
 
 from ferrule import Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.pipeline.confirm import Question
+from ferrule.core.events import Question
 from ferrule.toolbox.accounts import Accounts
 from ferrule.toolbox.areas import toolbox_tools
 from ferrule.workspace.files import files_of

@@ -18,7 +18,7 @@ from inline_snapshot import snapshot
 from tests.toolbox.mail_servers import PASSWORD, BadServer, Dovecot, Smtp, certificate, smtp_server
 
 from ferrule import RulePolicy, Runtime, Session, ToolResult
-from ferrule.pipeline.confirm import Question
+from ferrule.core.events import Question
 from ferrule.toolbox.accounts import Accounts, MailAccount
 from ferrule.toolbox.mail import check, tools
 from ferrule.toolbox.mailbox import Mailbox, MailServer, MessageId

@@ -152,7 +152,8 @@ def test_a_session_without_restrictions_keeps_nothing_back(tmp_path: Path) -> No
     kept.require_write(tmp_path / "ferrule.toml", "ferrule.toml")
     assert not kept
     assert not kept.held_back(tmp_path / "a", tmp_path)
-    assert (kept.names(tmp_path), kept.places(tmp_path), kept.left_out(tmp_path)) == ((), (), ())
+    assert not kept.may_hold_back(tmp_path)
+    assert (kept.left_out(tmp_path), kept.count_held_in(tmp_path, "./.env\0", tmp_path)) == ((), 0)
 
 
 def test_the_note_counts() -> None:

@@ -90,9 +90,14 @@ class Desk:
         return path
 
     def said(self) -> list[dict[str, Any]]:
-        """Every line of every saved session, the last one used last."""
+        """Every line of every saved session, the last one used last; results stand where they are named."""
         files = sorted((self.data / "sessions").glob("*.jsonl"), key=lambda file: file.stat().st_mtime)
-        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        lines: list[dict[str, Any]] = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        done = {line["result"]["call_id"]: line["result"] for line in lines if line.get("type") == "done"}
+        for line in lines:
+            if line.get("type") == "results":
+                line["results"] = [done[one["of"]] if "of" in one else one for one in line["results"]]
+        return lines
 
     def close(self) -> None:
         for terminal in self._open:
@@ -115,7 +120,7 @@ class Room:
         chat = self.chat
         asker = chat_asker(chat.place, chat.interrupted)
         ports = chat.questions.ports(signs_in=self.by_person)
-        async with App(settings or Settings(), self.workspace, ask=asker, ports=ports) as app:
+        async with App(settings or Settings(), self.workspace, ask=asker, ports=lambda: ports) as app:
             assistant = ChatAssistant(app, ScriptedModel(list(replies)), resumed=None, asks=True)
             chat.enter(assistant)
             try:

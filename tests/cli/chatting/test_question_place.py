@@ -188,6 +188,8 @@ def test_a_pipe_is_nobody_to_ask(desk: Desk) -> None:
 
 
 def settings() -> Settings:
+    from ferrule.app.service_settings import ServiceSettings as ServiceSettings  # the adapter looks for it here
+
     server = {"command": sys.executable, "args": ["-I", str(PLAIN), "good"]}
     made: Settings = TypeAdapter(Settings).validate_python(
         {"mcp_servers": {"peer": server}, "permissions": {"allow": ["mcp__peer__*"]}}

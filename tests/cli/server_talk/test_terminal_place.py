@@ -92,7 +92,6 @@ async def test_an_asker_waits_while_a_servers_question_is_open() -> None:
         await asyncio.sleep(0)
         assert asked == []
     assert await waiting == "once"
-    assert place.sharing(None) is None
 
 
 def test_a_test_has_no_terminal() -> None:

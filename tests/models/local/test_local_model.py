@@ -29,6 +29,7 @@ from ferrule.core.model import (
     ModelEvent,
     ModelFault,
     ModelRequest,
+    ModelSettings,
     Preparing,
     TextDelta,
     ToolResults,
@@ -147,12 +148,12 @@ async def test_what_the_request_does_not_say_is_asked_for_instead_of_invented(re
 
 async def test_where_there_must_be_a_call_there_is_one() -> None:
     model, _ = scripted()
-    await called(model, [UserMessage("hello")], tool_choice="required")
+    await called(model, [UserMessage("hello")], settings=ModelSettings(tool_choice="required"))
 
 
 async def test_where_there_must_be_none_the_model_speaks() -> None:
     model, _ = scripted("No.")
-    finished = await ending(model, [UserMessage("read a.py")], tool_choice="none")
+    finished = await ending(model, [UserMessage("read a.py")], settings=ModelSettings(tool_choice="none"))
     assert finished.message == AssistantMessage("No.")
 
 
@@ -249,12 +250,12 @@ def test_a_literal_has_no_quote_or_line_break_of_its_own(text: str) -> None:
 async def test_the_same_question_has_the_same_answer_and_stopping_is_at_once(gguf: Path) -> None:
     model = LocalModel(Weights("smollm2-135m", gguf, SMOLLM2))
     hello: list[Message] = [UserMessage("Hello, who are you?")]
-    first = (await events(model, hello, max_output_tokens=12))[-1]
+    first = (await events(model, hello, settings=ModelSettings(max_output_tokens=12)))[-1]
     async with contextlib.aclosing(model.stream(ModelRequest(hello))) as stream:
         async for event in stream:
             assert isinstance(event, TextDelta)
             break
-    again = (await events(model, hello, max_output_tokens=12))[-1]
+    again = (await events(model, hello, settings=ModelSettings(max_output_tokens=12)))[-1]
     assert isinstance(first, Finished)
     assert isinstance(again, Finished)
     assert first.message == again.message

@@ -9,9 +9,18 @@ from hypothesis import strategies as st
 from tests.workspace.edits.damaged_edits import Damage, TrueEdit, a_damage, a_true_edit, plain, without_numbers
 
 from ferrule.workspace.edits.edit_problems import EditError
+from ferrule.workspace.edits.match_rungs import (
+    by_indentation,
+    by_line_endings,
+    by_line_ends,
+    by_typography,
+    by_typography_and_indentation,
+    may_be_in,
+)
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import find_edits
-from ferrule.workspace.texts.text import Text, apply_edits, newline_of, splice
+from ferrule.workspace.edits.text_lines import TextLines, as_lines
+from ferrule.workspace.texts.text import Text, apply_edits, newline_of, splice, splice_utf_8
 
 FORGIVEN = "Found with other line endings or trailing space; the file's were kept."
 ENCODINGS = {
@@ -178,3 +187,59 @@ def test_equal_lines_at_several_depths_are_not_guessed_at():
     text = "    b = 'x'\n            b = 'x'\n        b = 'x'\n    b = 'x'\n"
     with pytest.raises(EditError, match="found 2 times"):
         find_edit(text, "b = ‘x’\n        b = ‘x’\n    b = ‘x’\n", "b = ‘x’\n    b = ‘x’\n")
+
+
+@given(st.data(), ENDINGS, st.sampled_from(["\u201ca\u201d b", "foo\u2026", "ab\u00a0c", "\u2014"]))
+@settings(max_examples=300)
+def test_lines_that_are_not_searched_for_would_not_have_been_found(data: st.DataObject, ending: str, typed: str):
+    """Lines whose letters and digits are nowhere in the file end the search early, which changes no outcome."""
+    text, old = data.draw(parts(ending, typed)), data.draw(parts(ending, typed.replace("\u2026", "...")))
+    wanted = as_lines(old)
+    if old.strip() and not may_be_in(TextLines(text), wanted):
+        searches = (by_line_endings, by_line_ends, by_indentation, by_typography, by_typography_and_indentation)
+        assert [place for search in searches for place in search(TextLines(text), wanted)] == []
+
+
+def _outcome(source: str | bytes, old: str, new: str, *, replace_all: bool) -> tuple[object, ...]:
+    """What an edit of a text, or of its bytes, comes to."""
+    try:
+        found = find_edit(source, old, new, replace_all=replace_all)
+    except EditError as problem:
+        return problem.code, problem.message, problem.details
+    if isinstance(source, bytes):
+        return found.rung, found.note, splice_utf_8(source, found.spans)
+    return found.rung, found.note, apply_edits(source, found.spans).encode()
+
+
+BEYOND = st.sampled_from(["é", "中", "😀", "\u201ca\u201d b", "foo\u2026", "ab\u00a0c", "\u2028", "\x85", "\ufeff"])
+
+
+@given(st.data(), ENDINGS, BEYOND, st.booleans())
+@settings(max_examples=1000, deadline=None)
+def test_in_the_bytes_of_a_text_the_same_is_found(data: st.DataObject, ending: str, beyond: str, replace_all: bool):
+    """What is done to a large file is what is done to a small one."""
+    text = data.draw(parts(ending, beyond))
+    start = data.draw(st.integers(0, len(text)))
+    part = text[start : start + data.draw(st.integers(1, 8))]
+    typed = data.draw(st.sampled_from([beyond, beyond.replace("\u2026", "..."), "“".join("ab"), "\udcff"]))
+    old = data.draw(st.one_of(st.just(part), st.just(part[:-1]), parts("mixed", typed)))
+    new = data.draw(parts("mixed", typed.replace("\udcff", "x")))
+    whole = _outcome(text, old, new, replace_all=replace_all)
+    assert _outcome(text.encode(), old, new, replace_all=replace_all) == whole
+
+
+@given(a_true_edit(), a_damage(), st.booleans())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+def test_so_is_a_damaged_copy(edit: TrueEdit, damage: Damage, crlf: bool):
+    both = edit.old + edit.new
+    old, new, before = damage(edit.old, both), damage(edit.new, both), "é😀\n" + edit.before
+    if crlf:
+        before = before.replace("\n", "\r\n")
+    assert _outcome(before.encode(), old, new, replace_all=False) == _outcome(before, old, new, replace_all=False)
+
+
+@given(st.data(), ENDINGS, BEYOND)
+def test_so_are_several_edits_in_turn(data: st.DataObject, ending: str, beyond: str):
+    text = f"a{beyond}{data.draw(parts(ending, beyond))}"
+    edits = [("a", f"{beyond}b", True), (beyond, "b", True)]
+    assert splice_utf_8(text.encode(), find_edits(text.encode(), edits).spans).decode() == find_edits(text, edits).text

@@ -21,7 +21,7 @@ from ferrule.workspace.files import Files
 from ferrule.workspace.layers.effects import apply_layer, effects_of
 from ferrule.workspace.layers.reading import LayerChange, read_layers
 from ferrule.workspace.problems import PathError
-from ferrule.workspace.snapshots.changes import Group
+from ferrule.workspace.snapshots.changes import Change, Group, Side
 
 MEMORY = Path("/dev/shm")
 
@@ -189,6 +189,44 @@ def test_a_write_that_fails_half_way_leaves_all_as_it_was(room: Room, monkeypatc
 
     monkeypatch.setattr(room.history._files, "put", fails)
     refused(room, changes, "The disk is full")
+
+
+def test_folders_in_folders_that_were_never_made_leave_nothing_in_the_history(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(room.root, {"a": "1"})
+    changes = room.tried("mkdir -p n/e/w; echo 2 >n/e/w/a; echo 2 >a")
+
+    put_it = room.history._files.put
+
+    def fails(change: Change, side: Side, *arguments: Any, **named: Any) -> None:
+        if side is Side.AFTER:
+            raise PathError("failed", "The disk is full.")
+        put_it(change, side, *arguments, **named)
+
+    monkeypatch.setattr(room.history._files, "put", fails)
+    refused(room, changes, "The disk is full")
+
+
+@pytest.mark.parametrize("made", ["git", "cache"])
+def test_a_write_that_fails_after_what_stays_says_so(made: str, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects and refs of git, and caches, are not taken back: a command must not run again as if it had not been."""
+    put(room.root, {"a": "1", "c/CACHEDIR.TAG": "x", "c/old": "x"})
+    subprocess.run(["git", "init", "-q", room.root], check=True)
+    command = "git -c user.name=a -c user.email=b commit -q --allow-empty -m x" if made == "git" else "rm c/old"
+    changes = room.tried(f"{command}; echo new >a")
+    put_it = room.history._files.put
+
+    def fails(change: Change, *arguments: Any, **named: Any) -> None:
+        if change.path.name == "a":
+            raise PathError("failed", "The disk is full.")
+        put_it(change, *arguments, **named)
+
+    monkeypatch.setattr(room.history._files, "put", fails)
+    with pytest.raises(PathError, match=r"disk is full.*has stayed") as raised:
+        apply_layer(room.files, changes, like_direct=True)
+    assert raised.value.code == "half"
+    assert (room.root / "a").read_text() == "1"
 
 
 # A crash

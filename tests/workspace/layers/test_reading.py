@@ -9,7 +9,7 @@ import pytest
 from tests.workspace.layers.overlay import new_layer, put, run_above, told, tried
 
 from ferrule.workspace.layers import reading
-from ferrule.workspace.layers.reading import read_layers
+from ferrule.workspace.layers.reading import is_open_elsewhere, read_layers
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathError
 
@@ -42,6 +42,13 @@ def test_one_kind_of_thing_takes_the_place_of_another(root: Path) -> None:
     put(root, {"file": "1", "folder/a": "2", "folder/b": "3", "other": "4"})
     found = tried(root, "rm file; mkdir file; rm -r folder; echo > folder; rm other; ln -s folder other")
     assert told(found.changes) == ["~file", "~folder", "-folder/a", "-folder/b", "~other"]
+
+
+def test_a_folder_that_is_made_again_holds_only_what_was_put_there(root: Path) -> None:
+    """The kernel marks the topmost folder alone: those in it hide what the workspace has in them as well."""
+    put(root, {"d/in/old": "old", "d/in/deep/old": "old", "d/in/deep/kept": "same"})
+    found = tried(root, "rm -r d; mkdir -p d/in/deep; echo new >d/in/new; printf same >d/in/deep/kept")
+    assert told(found.changes) == ["-d/in/deep/old", "+d/in/new", "-d/in/old"]
 
 
 def test_links_are_never_followed(root: Path, tmp_path: Path) -> None:
@@ -128,3 +135,11 @@ def test_what_nobody_may_read_is_read_all_the_same(root: Path) -> None:
     found = read_layers(Paths([root]), [layer])
     assert told(found.changes) == ["~k", "+q", "+q/s", "+t"]
     assert [one.after.mode for one in found.changes if one.after][1] == 0
+
+
+def test_a_file_that_is_open_elsewhere_is_known_also_when_it_was_closed_to_all(root: Path) -> None:
+    """What a command wrote in place is looked at in the layer, whatever mode it gave the file there."""
+    put(root, {"f": "old", "g": "old"})
+    command = "for one in f g; do exec 3>>$one; chmod 000 $one; echo x >&3; done"
+    with (root / "f").open():
+        assert [is_open_elsewhere(one) for one in tried(root, command).changes] == [True, False]

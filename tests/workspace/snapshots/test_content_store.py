@@ -19,7 +19,7 @@ def test_what_is_put_comes_back(tmp_path: Path, data: bytes) -> None:
     store = ContentStore(tmp_path / "contents")
     name = put(store, data)
     assert store.get(name) == data
-    assert store.has(name, len(pack(data)), durable=True)
+    assert store.has(name, sum(map(len, pack(data))), durable=True)
     store.remove(name)
     store.remove(name)
     with pytest.raises(ContentLost):
@@ -27,8 +27,8 @@ def test_what_is_put_comes_back(tmp_path: Path, data: bytes) -> None:
 
 
 def test_what_compresses_takes_less_room() -> None:
-    assert len(pack(b"text " * 5000)) < 4096
-    assert len(pack(os.urandom(50_000))) == 50_001
+    assert sum(map(len, pack(b"text " * 5000))) < 4096
+    assert sum(map(len, pack(os.urandom(50_000)))) == 50_001
     assert [room(size) for size in (0, 1, 4096, 4097)] == [0, 4096, 4096, 8192]
 
 

@@ -143,7 +143,7 @@ Room(Path(sys.argv[1])).batch(**{str(n): b"%d" % n for n in range(300)})
 def test_nobody_sweeps_what_another_process_is_about_to_note(tmp_path: Path) -> None:
     room, other = Room(tmp_path), History(tmp_path / "store", Paths([tmp_path / "tree"]), patience=0.05)
     with room.history._store.locked():
-        room.history._store.contents.put("ab" + "0" * 62, b"\0new", durable=False)
+        room.history._store.contents.put("ab" + "0" * 62, b"\0new", durable=False)  # pyright: ignore[reportArgumentType]
         with pytest.raises(PathError, match="in use by another program"):
             other.recent()
         assert len(names(room)) == 1

@@ -49,3 +49,9 @@ def test_the_changes_are_those_of_the_whole(start: str, old: str, new: str, end:
 @given(PIECES)
 def test_lines_are_counted_as_they_are_split(text: str) -> None:
     assert line_count(text) == len(lines_of(text))
+
+
+@given(PIECES, PIECES, PIECES, PIECES, st.integers(0, 3))
+def test_bytes_differ_where_their_text_does(start: str, old: str, new: str, end: str, around: int) -> None:
+    before, after = start + old + end, start + new + end
+    assert differing(before.encode(), after.encode(), around) == differing(before, after, around)

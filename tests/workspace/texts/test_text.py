@@ -229,3 +229,25 @@ def test_a_megabyte_is_read_and_edited_at_once():
     assert text is not None
     splice(data, text, [Edit(500_000, 500_010, "y")])
     assert time.process_time() - started < 0.1
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", ""])
+def test_a_large_text_is_decoded_when_it_is_looked_at_and_changed_all_the_same(ending: str) -> None:
+    """Its bytes are held once, and the change is the one of a small text (P5, P11)."""
+    text = f"é and 中 and 😀 in a line{ending or ' '}" * 200_000
+    data = text.encode()
+    found = decode(data)
+    assert found is not None
+    assert (found.source is data, found.text, found.newline, found.final_newline) == (
+        True, text, ending, bool(ending),
+    )  # fmt: skip
+    at = len(text) // 2
+    assert splice(data, found, [Edit(at, at + 3, "…"), Edit(0, 1, "")]) == (text[1:at] + "…" + text[at + 3 :]).encode()
+    assert decode(data[:-2] + b"\xff\xff") != found
+
+
+def test_large_files_that_are_no_utf_8_are_decoded_as_small_ones_are() -> None:
+    data = "Grüße aus Köln, schöne Straße\n".encode("latin-1") * 200_000
+    found = decode(data)
+    assert found is not None
+    assert found.text.encode(found.encoding) == data
