@@ -52,7 +52,7 @@ async def langchain_core() -> Callable[[str, str], Call]:
 
     tools: dict[str, Any] = {
         name: StructuredTool.from_function(
-            **({"coroutine": function} if inspect.iscoroutinefunction(function) else {"func": function})
+            **({"coroutine": function} if inspect.iscoroutinefunction(function) else {"func": function})  # pyright: ignore[reportArgumentType]
         )
         for name, function in FUNCTIONS.items()
     }
@@ -126,7 +126,7 @@ def define_langchain(functions: list[Callable[..., Any]]) -> int:
 
     made = [
         StructuredTool.from_function(
-            **({"coroutine": function} if inspect.iscoroutinefunction(function) else {"func": function})
+            **({"coroutine": function} if inspect.iscoroutinefunction(function) else {"func": function})  # pyright: ignore[reportArgumentType]
         )
         for function in functions
     ]
@@ -193,7 +193,7 @@ async def _measure_peers(rounds: int) -> list[Row]:
             calls[f"{name} {version(name)}"] = await make()
         except ImportError as missing:
             rows.append(Row(f"   {name}", 0, "", None, f"not measured: {missing}"))
-    tools = [tool(function, kind="readonly") for function in FUNCTIONS.values()]
+    tools = [tool(function, kind="readonly") for function in FUNCTIONS.values()]  # pyright: ignore[reportArgumentType]
     runtime = Runtime(tools, recorders=[Statistics()])
     calls = {"ferrule": lambda name, text: ferrule_call(runtime, name, text), **calls}
     for title, (function, text, bare) in WORKS.items():

@@ -17,13 +17,16 @@ import sys
 import tempfile
 import tracemalloc
 from pathlib import Path
+from time import process_time
 from typing import TYPE_CHECKING
 
+from _agent_peers import measure as measure_peers
 from _measure import Row, Work, in_turn, report
 from ferrule import RawCall, Runtime, tool
 from ferrule.agent.agent import Agent
 from ferrule.agent.conversation import Conversation
 from ferrule.agent.saved_sessions import SavedConversation
+from ferrule.agent.turn_store import TurnStore
 from ferrule.core.model import (
     AssistantMessage,
     Finished,
@@ -34,6 +37,7 @@ from ferrule.core.model import (
     Usage,
     UserMessage,
 )
+from ferrule.core.result import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -120,6 +124,47 @@ async def measure_turns(rounds: int, folder: Path) -> list[Row]:
     return rows
 
 
+class Steps(Instant):
+    """Twenty answers with three calls each, then words."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self._count += 1
+        numbers = range(3 * self._count, 3 * self._count + 3) if self._count % 21 else ()
+        calls = tuple(RawCall("look", f'{{"number": {number}}}', id=f"c{number}") for number in numbers)
+        yield Finished(AssistantMessage(self._words, calls), Usage(), "calls" if calls else "end")
+
+
+def _history(messages: int) -> Conversation:
+    said: list[UserMessage | AssistantMessage | ToolResults] = []
+    for number in range(messages // 4):
+        done = ToolResult(f"h{number}", "look", True, "x" * 400, "x")
+        asked = AssistantMessage(WORDS, (RawCall("look", {"number": number}, id=f"h{number}"),))
+        said += [UserMessage(WORDS * 5, turn=number + 1), asked, ToolResults((done,)), AssistantMessage(WORDS * 5)]
+    return Conversation(said, turn=messages // 4)
+
+
+async def measure_saving(rounds: int, folder: Path) -> list[Row]:
+    """What it costs to keep each step, by the length of the conversation before it."""
+    took: dict[int, float] = {}
+    for messages in (4, 200, 2000):
+        least: list[float] = []
+        for store in (None, TurnStore(folder / f"{messages}.db")):
+            agent = Agent(Steps(), [look], conversation=_history(messages), turns=store)
+            await agent.answer("go")  # which keeps what was said before
+            times: list[float] = []
+            for _ in range(rounds):
+                began = process_time()
+                ended = await agent.answer("go")
+                times.append((process_time() - began) / ended.steps)
+            least.append(min(times))
+        took[messages] = (least[1] - least[0]) * 1e3
+    note = f"CPU; {took[4]:.2f} ms after 4 messages, {took[2000]:.2f} ms after 2,000"
+    return [
+        Row("d. keeping a step of three calls, after 200 messages", took[200], "ms", 1.0, note),
+        Row("   after 2,000 messages against 200", took[2000] / took[200], "×", 1.3),
+    ]
+
+
 async def measure_memory(turns: int) -> list[Row]:
     """What a long session holds on to, with a context that is full after some dozen turns."""
     agent = Agent(Instant(context_tokens=20_000), [look])
@@ -187,6 +232,8 @@ def main() -> int:
             *asyncio.run(measure_turns(round(100 * scale), Path(folder))),
             *asyncio.run(measure_memory(TURNS)),
             *measure_start(round(10 * scale), Path(folder)),
+            *asyncio.run(measure_saving(round(40 * scale), Path(folder))),
+            *asyncio.run(measure_peers(round(40 * scale))),
         ]
     return report(rows, as_json=chosen.json)
 

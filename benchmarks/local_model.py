@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.core.model import Finished, ModelRequest, UserMessage
+from ferrule.core.model import Finished, ModelRequest, ModelSettings, UserMessage
 from ferrule.models.local.local_model import local_model
 
 if TYPE_CHECKING:
@@ -70,7 +70,11 @@ async def main() -> None:
             continue
         start = time.perf_counter()
         call: RawCall | None = None
-        request = ModelRequest([UserMessage(row["request"])], tools=builtin_tools(family="all"), max_output_tokens=1)
+        request = ModelRequest(
+            [UserMessage(row["request"])],
+            tools=builtin_tools(family="all"),
+            settings=ModelSettings(max_output_tokens=1),
+        )
         async for event in model.stream(request):
             if isinstance(event, Finished):
                 call = event.message.calls[0] if event.message.calls else None

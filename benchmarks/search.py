@@ -1,4 +1,5 @@
-"""Grep and Glob against the bare `rg` command on a large tree: the same output, and how much longer it takes.
+"""Grep and Glob under the rules of the command line against the bare `rg` on a large tree: the same output, and how
+much longer it takes.
 
     python benchmarks/search.py [--files 20000] [--rounds 25] [--only WORDS] [--json]
 
@@ -23,15 +24,16 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from _measure import Row, report
-from ferrule import RawCall, Runtime, Session
-from ferrule.builtin.glob import glob
-from ferrule.builtin.grep import grep
+from ferrule import RawCall
 from ferrule.core.events import PartialOutput
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.searching.ripgrep import find_ripgrep
+from growth import default_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from ferrule import Runtime
 
 MOST_RATIO, MOST_MILLISECONDS_TO_FIRST = 1.25, 100.0
 BARE = ("--no-config", "--color=never", "--hidden", "--glob=!.git", "--glob=!node_modules")
@@ -151,9 +153,16 @@ async def time_to_first(runtime: Runtime, case: Case) -> float:
 
 async def measure(folder: Path, rounds: int, only: str) -> list[Row]:
     program = find_ripgrep(Paths([folder]))
-    runtime = Runtime([grep, glob], session=Session(workspace=folder))
     rows: list[Row] = []
-    for case in (one for one in CASES if only in one.name):
+    async with default_runtime(folder) as runtime:
+        await _measure_cases(runtime, program, folder, rounds, [one for one in CASES if only in one.name], rows)
+    return rows
+
+
+async def _measure_cases(
+    runtime: Runtime, program: str, folder: Path, rounds: int, cases: Sequence[Case], rows: list[Row]
+) -> None:
+    for case in cases:
         theirs, mine = bare(program, folder, case)[1], (await ours(runtime, case))[1]
         if not case.same(theirs, mine):
             sys.exit(f"{case.name}: rg gave {len(theirs):,} lines, Ferrule {len(mine):,}, and they differ.")
@@ -168,7 +177,6 @@ async def measure(folder: Path, rounds: int, only: str) -> list[Row]:
             first = [await time_to_first(runtime, case) for _ in range(5)]
             note = f"slowest of five {max(first) * 1e3:.0f} ms"
             rows.append(Row("   its first results", median(first) * 1e3, "ms", MOST_MILLISECONDS_TO_FIRST, note))
-    return rows
 
 
 def main() -> int:

@@ -71,13 +71,17 @@ ensure_venv() {
       }
     fi
     echo "Installing Ferrule ($extra) …" >&2
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e "$here[$extra]" >&2 || {
+    # An old pip takes a minute of a core longer to choose among the versions of two hundred packages. Where no newer one
+    # can be had, it has to do.
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 'pip>=25' >/dev/null 2>&1 || true
+    # Compiled below, by all cores.
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile -e "$here[$extra]" >&2 || {
       echo "The install failed; the message above says why. Run the same command again once that is mended." >&2
       exit 1
     }
     # Or every start would compile what it imports, where PYTHONDONTWRITEBYTECODE is set. What cannot be compiled says so
     # when it is imported.
-    "$venv/bin/python" -m compileall -q -j 0 "$here/src" >/dev/null || true
+    "$venv/bin/python" -W ignore -m compileall -qq -j 0 "$here/src" "$venv/lib" >/dev/null 2>&1 || true
     printf '%s\n' "$wanted" >"$stamp"
   ) 9<"$here/pyproject.toml"
 }

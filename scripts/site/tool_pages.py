@@ -318,7 +318,7 @@ Schema = dict[str, Any]
 
 def _parameters(tool: Tool[Any]) -> str:
     schema = tool.input_schema
-    if not isinstance(schema, dict) or not schema.get("properties"):
+    if not isinstance(schema, dict) or not schema.get("properties"):  # pyright: ignore[reportUnnecessaryIsInstance]
         return "None."
     rows = ["| parameter | type | default | |", "|---|---|---|---|"]
     for name, field, required in _fields(schema, schema):
