@@ -153,6 +153,7 @@ class Runtime:
         self._additions = Additions(plugins, mcp_servers, own_loop=own_loop)
         self._deps: Any = None  # of a view for one run of an agent, or one batch
         self.keeper: CallKeeper | None = None  # of a view for the calls of one answer in a turn that can pause
+        self.recheck: Callable[[Call], Awaitable[None]] | None = None  # refuses a start that is no longer allowed
 
     async def __aenter__(self) -> Runtime:
         """Start the plugins and the MCP servers, and add their tools."""
@@ -525,6 +526,8 @@ class Runtime:
         if authorise(call, self.policy) is not _ALLOW:
             call.stage = Stage.CONFIRM
             await confirm(call, self.policy, self._asking, self._listeners.emit, self.keeper)
+        if self.recheck is not None:
+            await self.recheck(call)
         invocation, session, record = call.invocation, call.session, call.record
         tool = invocation.tool
         cached = tool.cache and not (tool.wants_context and call.deps is not None)  # what it found may be theirs alone

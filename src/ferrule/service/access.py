@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.access import LOOSEST_FIRST, Mode
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.nearest import UnknownNameError, check_names
+from ferrule.pipeline.authorise import decide
 from ferrule.pipeline.stages import Verdict
 from ferrule.plugins.drafts import DRAFT_TOOL
 from ferrule.policy import RuleError, RulePolicy
 from ferrule.policy.rule_file import MAY_COME
 from ferrule.policy.rules import RuleSet, Source, SourceKind, parse_rule, parse_rules
 from ferrule.registry.registry import RegistryEntry, View
-from ferrule.service.directory import DirectoryProblem
+from ferrule.service.directory import CALLER_GONE, DirectoryProblem, current_call
 from ferrule.service.vocabulary import ADMIN
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from ferrule.core.tool import Tool
+    from ferrule.pipeline.stages import Call
     from ferrule.policy.rules import Rule
     from ferrule.registry.registry import ToolSource
     from ferrule.service.directory import Directory, Principal
@@ -153,6 +157,7 @@ class Access:
         self._operator = operator
         self._options = options or {}
         self._known: dict[tuple[str, str, bool], Allowed] = {}
+        self._now: dict[tuple[str, str, str, str], tuple[Principal, Allowed]] = {}
         self._generation = -1
         self._last: tuple[Principal, Allowed] | None = None
 
@@ -162,6 +167,7 @@ class Access:
             return last[1]  # one request asks several times
         if self._generation != self._directory.generation:
             self._known.clear()
+            self._now.clear()
             self._last = None
             self._generation = self._directory.generation
         key = principal.tenant, principal.user, _ADMIN_SCOPE in principal.scopes
@@ -170,6 +176,38 @@ class Access:
             found = self._known[key] = self.trial(principal)
         self._last = principal, found
         return found
+
+    async def recheck(self, allowed: Allowed, call: Call) -> None:
+        """Refuse a call that may not start any more, right before it starts: alone, in a batch, inside a tool or in the
+        turn of a model. `allowed` is what it was let in with.
+        """
+        row, tool, directory = current_call.get(), call.invocation.tool, self._directory
+        if not tool.read_only and (call.parent is not None or row["batch"]):
+            await directory.look_now()  # the transaction that stores a call on its own does that for it
+        directory.look_for_changes()
+        whose = row["tenant"], row["user"], row["key"], row["scopes"]
+        held = self._now.get(whose) if self._generation == directory.generation else None
+        if held is None or (held[0].expires is not None and held[0].expires <= time()):
+            principal = await directory.of_call(row)
+            if principal is None:
+                raise _not_run(tool, CALLER_GONE)
+            held = principal, self.of(principal)
+            self._now[whose] = held
+        principal, now = held
+        if now is allowed or allowed.is_of(principal):
+            return
+        call.session.restrictions = now.policy.restrictions
+        found = now.tools if call.parent is None else now.everything
+        if tool.name in principal.disabled_tools or not found.has(tool.name):
+            raise _not_run(tool, "You may not use it any more.")
+        decision, stopped = decide(now.policy, call.invocation, call.session, call=call)
+        if stopped is not None:
+            raise stopped
+        if call.decision.verdict != Verdict.ALLOW:
+            return  # it was approved
+        if decision.verdict != Verdict.ALLOW:
+            raise _not_run(tool, "It needs approval since your rights were changed.", "Call it again to ask for it.")
+        call.decision = decision
 
     def trial(self, principal: Principal) -> Allowed:
         """What would hold for somebody with these roles, worked out and not kept."""
@@ -191,6 +229,10 @@ def check_tool_names(said: BaseModel, tools: ToolSource) -> None:
     if missing:
         some = ", ".join(f"`{name[:80]}`" for name in missing[:10]) + (" …" if missing[10:] else "")
         logger.warning("Rules or limits name %s, which no tool is called yet.", some)
+
+
+def _not_run(tool: Tool[Any], why: str, suggestion: str | None = None) -> StoppedError:
+    return StoppedError(Stage.AUTHORISE, ErrorKind.PERMISSION, f"`{tool.name}` was not run. {why}", suggestion)
 
 
 def _rules_of(principal: Principal) -> Iterable[Rule]:

@@ -28,7 +28,7 @@ from ferrule.pipeline.confirm import Answer, Choice, foreseen
 from ferrule.service.approvals import cancel_stored, hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import current_call
-from ferrule.service.documents import cancelled_text, new_id
+from ferrule.service.documents import CANCELLED, cancelled_text, new_id
 from ferrule.service.intent_handlers import renamed
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, can_speak, events_of
@@ -374,7 +374,7 @@ class Calls:
             status = final or status
         except asyncio.CancelledError:
             live.pause = None
-            text, status = cancelled_text(live.row), "cancelled"
+            text, status = cancelled_text(live.row, live.why_stopped), "cancelled"
         except Exception as error:  # noqa: BLE001 - logged, and told as the failure of the call
             text, status = live.without_result(error)
         finally:
@@ -536,7 +536,7 @@ class Calls:
         await asyncio.gather(*finishing)
         for live in lives:
             if not live.stored:
-                await self.finish(live, "cancelled", cancelled_text(live.row))
+                await self.finish(live, "cancelled", cancelled_text(live.row, live.why_stopped))
 
     async def _finish_one(self, live: LiveCall, result: ToolResult) -> None:
         try:
@@ -729,9 +729,9 @@ class Calls:
             self.feed.tell(row, "call.cancelled")
         return row
 
-    def stop(self, live: LiveCall) -> None:
+    def stop(self, live: LiveCall, why: str = CANCELLED) -> None:
         """Stop a call that runs here; its end is stored as that of any other."""
-        live.cancelled = True
+        live.cancelled, live.why_stopped = True, why
         if live.row["status"] == "awaiting_approval" and live.row["approval"]:
             self.approvals.wake(live.row["approval"])
         if live.runtime is not None and live.runtime.cancel(live.id):

@@ -141,17 +141,26 @@ class Directory:
         self.on_change()
 
     def look_for_changes(self) -> None:
-        """Where nobody tells of changes: before a request, and not more often than every few milliseconds."""
-        if self._counter is not None and (now := monotonic()) >= self._look_at:
+        """Notice what the last transaction of this instance saw. On SQLite also look, at most every few milliseconds."""
+        if self._counter is None:
+            self.noticed(self._database.changes_seen[0])
+        elif (now := monotonic()) >= self._look_at:
             count, at = self._database.changes_seen  # by whoever wrote last, as somebody does all the time under load
             if now - at >= _LOOK_SECONDS:
                 count, at = self._counter.execute("SELECT count FROM changes").fetchone()[0], now
             self._look_at = at + _LOOK_SECONDS
             self.noticed(count)
 
+    async def look_now(self) -> None:
+        """Notice every change that was committed before this moment, whichever instance made it."""
+        if self._counter is None:
+            self.noticed(await self._database.read(None, read_changes))
+        else:
+            self.noticed(self._counter.execute("SELECT count FROM changes").fetchone()[0])
+
     def noticed(self, count: int) -> None:
         """What a look at the database found; heals a notification that was missed."""
-        if count != self._seen:
+        if count > self._seen:
             self._seen = count
             self.forget()
 

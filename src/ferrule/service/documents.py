@@ -172,8 +172,11 @@ def error_text(row: Mapping[str, Any], kind: str, message: str, suggestion: str 
     )  # fmt: skip
 
 
-def cancelled_text(row: Mapping[str, Any]) -> str:
-    return error_text(row, ErrorKind.CANCELLED.value, f"`{row['tool']}` did not finish. It was cancelled.", None)
+CANCELLED = "It was cancelled."
+
+
+def cancelled_text(row: Mapping[str, Any], why: str = CANCELLED) -> str:
+    return error_text(row, ErrorKind.CANCELLED.value, f"`{row['tool']}` did not finish. {why}", None)
 
 
 def kept_arguments(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Done, PartialOutput, Progress
 from ferrule.core.function_tool import FunctionTool
-from ferrule.service.documents import cost_of, error_text, output_of, result_text, shown_time
+from ferrule.service.documents import CANCELLED, cancelled_text, cost_of, error_text, output_of, result_text, shown_time
 from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import AddEvent
 
@@ -59,6 +59,7 @@ class LiveCall:
     """What somebody decided about it, for the arguments with the hash `answer_for`."""
     answer_for = ""
     cancelled = False
+    why_stopped = CANCELLED
     ending = False
     """Whether it has run: all that is left is to store its end, which nothing may stop."""
     attached = 0
@@ -160,7 +161,9 @@ class LiveCall:
         if result.success:
             return text, "succeeded"
         kind = result.error.kind if result.error is not None else None
-        return text, "cancelled" if self.cancelled and kind == ErrorKind.CANCELLED else "failed"
+        if self.cancelled and kind == ErrorKind.CANCELLED:
+            return text if self.why_stopped is CANCELLED else cancelled_text(self.row, self.why_stopped), "cancelled"
+        return text, "failed"
 
     def without_result(self, error: Exception) -> tuple[str, str]:
         """The same for a call whose result cannot be stored."""

@@ -212,7 +212,6 @@ class Service:
         self.limits = CallLimits(self.database, self.directory, asdict(settings.limits))
         self.webhooks = Webhooks(settings.webhooks, settings.public_url, self.database, self.writer)
         self.feed = EventFeed(self.database, self.writer)
-        self.directory.on_change = self.feed.tools_changed
         self.approvals = CallApprovals(
             self.database, self.writer, seconds=settings.approval_hours * 3600, directory=self.directory,
             feed=self.feed, webhooks=self.webhooks,
@@ -225,6 +224,7 @@ class Service:
             limits=Limits(**asdict(everything.limits)),
             repair=everything.tools.repair,
             environment=self._session_environment,
+            recheck=self.access.recheck,
             remote=self._app.remote,
         )
         self.calls = Calls(
@@ -234,6 +234,7 @@ class Service:
         answering.calls = self.calls
         self.intents.directory, self.intents.writer, self.intents.access = self.directory, self.writer, self.access
         self.upkeep = Upkeep(self.calls, self.directory, keep_days=settings.keep_days, audit_days=settings.audit_days)
+        self.directory.on_change = self._rights_changed
         loop = asyncio.get_running_loop()
 
         def hear(news: str) -> None:
@@ -249,6 +250,10 @@ class Service:
         await self.upkeep.start()
         self.webhooks.start()
         self.ready = True
+
+    def _rights_changed(self) -> None:
+        self.feed.tools_changed()
+        self.upkeep.look_now()
 
     async def follow_plugins(self) -> None:
         """Have the tools of the plugins that are enabled now."""

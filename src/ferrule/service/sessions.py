@@ -6,6 +6,7 @@ import copy
 import logging
 import os
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ from ferrule.pipeline.run import Runtime
 from ferrule.process.sandbox.places import is_within, system_places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path
 
     from ferrule.app.settings import Settings
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ferrule.pipeline.execute import RemoteRunner
     from ferrule.pipeline.hooks import Hook
     from ferrule.pipeline.record import Recorder, Tracer
+    from ferrule.pipeline.stages import Call
     from ferrule.registry.registry import ToolSource
     from ferrule.service.access import Allowed
     from ferrule.service.directory import Principal
@@ -114,10 +116,13 @@ class UserSessions:
         limits: Limits,
         repair: bool,
         environment: Callable[[Path], Environment],
+        recheck: Callable[[Allowed, Call], Awaitable[None]],
         tracer: Tracer | None = None,
         remote: RemoteRunner | None = None,
     ) -> None:
-        """`environment` gives what a session knows of the sandbox and the like, for its workspace."""
+        """`environment` gives what a session knows of the sandbox and the like, for its workspace; `recheck` refuses a
+        call that may not start any more.
+        """
         self._root = root
         self._recorders = tuple(recorders)
         self._hooks = tuple(hooks)
@@ -125,6 +130,7 @@ class UserSessions:
         self._limits = limits
         self._repair = repair
         self._environment = environment
+        self._recheck = recheck
         self._tracer = tracer
         self._remote = remote
         self._named: dict[tuple[str, str, str], _Held] = {}
@@ -177,6 +183,7 @@ class UserSessions:
         held.session.restrictions = allowed.policy.restrictions
         held.allowed = allowed
         held.runtime = self._new_runtime(allowed, held.session)
+        held.runtime.recheck = partial(self._recheck, allowed)
         held.view = held.runtime.with_tools(allowed.tools)
 
     def _new_runtime(self, allowed: Allowed, session: Session) -> Runtime:

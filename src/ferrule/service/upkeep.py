@@ -67,6 +67,8 @@ class Upkeep:
         self._unknown: set[str] = set()
         """Calls that are this instance's by the store, and that it did not know when it last looked."""
         self._cleaned = monotonic()
+        self._checked = directory.generation
+        """The generation of rights for which running calls were checked."""
 
     async def start(self) -> None:
         if self._calls.database.is_sqlite:
@@ -84,6 +86,7 @@ class Upkeep:
         kind, _, rest = news.partition(":")
         if kind == "changed":
             self._directory.forget()
+            self._news.set()
         elif kind == "call":
             self._calls.wake(rest)
         elif kind == "cancel" and (live := self._calls.live.get(rest)) is not None:
@@ -127,6 +130,11 @@ class Upkeep:
             self._unknown = await self._calls.writer.change("", partial(self._renew, known=set(self._calls.live)))
             await self._look_for_cancelled()
         self._directory.noticed(await self._calls.database.read(None, read_changes))
+        if self._checked != self._directory.generation:
+            self._checked = self._directory.generation
+            for live in list(self._calls.live.values()):
+                if not live.cancelled and await self._directory.of_call(live.row) is None:
+                    self._calls.stop(live, CALLER_GONE)
         while not self._calls.draining:
             claimed = await self._calls.writer.change("", self._claim)
             for tenant, call in claimed:

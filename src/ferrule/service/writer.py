@@ -281,8 +281,14 @@ class GroupWriter:
                     cursor = spoken
                 now = monotonic()
                 seen_lately = for_driver and now - self._database.changes_seen[1] < _SEEN_LATELY
+                # On PostgreSQL a change of rights waits for this transaction, or this one for it: whoever starts a call
+                # once it is stored knows of every change that was made before.
                 if self._database.is_sqlite and not seen_lately:
                     seen = _cursor(connection).execute("SELECT count FROM changes").fetchone()[0], now
+                elif not self._database.is_sqlite and any(type(op) is InsertCalls for op in ops):
+                    counted = _cursor(connection)
+                    counted.execute("SELECT count FROM changes FOR SHARE")
+                    seen = counted.fetchone()[0], now
                 if cursor is not None:
                     number = cursor.fetchone()[1]
         except Exception as error:

@@ -1,0 +1,189 @@
+"""Rights that change while work runs: what has not started by then does not start, whoever would start it (O4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferrule import ToolContext, tool
+from ferrule.client import AsyncClient
+from ferrule.service.messages import NewApiKey
+from ferrule.testing import ScriptedModel, call
+from tests.service.serving import Running, running, slow_note, started
+
+TEXT = {"type": "object", "properties": {"text": {"type": "string", "description": "What to note"}}}
+
+
+@tool(kind="write")
+def second(text: str) -> str:
+    """Write a note after another."""
+    started.append(f"second {text}")
+    return f"noted {text}"
+
+
+@tool(kind="write")
+async def both(context: ToolContext, text: str) -> str:
+    """Write two notes."""
+    await context.call("slow_note", {"text": text, "seconds": 0.6})
+    return (await context.call("second", {"text": text})).llm_content
+
+
+class Office:
+    """A tenant with an administrator, and a user who may write notes."""
+
+    def __init__(self, service: Running, boss: AsyncClient, ann: AsyncClient, key: NewApiKey) -> None:
+        self.service, self.boss, self.ann, self.key = service, boss, ann, key
+
+
+async def role(office: Office) -> None:
+    await office.boss.put_role("writer", allow=["slow_note", "both", "intent__two"], deny=["second"])
+
+
+async def asks(office: Office) -> None:
+    await office.boss.put_role("writer", allow=["slow_note", "both", "intent__two"])
+
+
+async def other_role(office: Office) -> None:
+    await office.boss.change_user("ann", roles=["member"])
+
+
+async def tool_off(office: Office) -> None:
+    await office.boss.switch_tool("second", enabled=False)
+
+
+async def key(office: Office) -> None:
+    await office.boss.revoke_key(office.key.id)
+
+
+async def user_off(office: Office) -> None:
+    await office.boss.change_user("ann", enabled=False)
+
+
+async def user_deleted(office: Office) -> None:
+    await office.boss.delete_user("ann")
+
+
+async def tenant_off(office: Office) -> None:
+    await (await office.service.client()).change_tenant("other", enabled=False)
+
+
+async def in_a_batch(ann: AsyncClient) -> Any:
+    return await ann.batch(
+        [
+            {"tool": "slow_note", "arguments": {"text": "first", "seconds": 0.6}},
+            {"tool": "second", "arguments": {"text": "it"}},
+        ],
+        wait=0,
+    )
+
+
+async def in_a_chain(ann: AsyncClient) -> Any:
+    return await ann.run_intent("two", {"text": "first"}, wait=0)
+
+
+async def for_a_model(ann: AsyncClient) -> Any:
+    return await ann.ask("Write two notes.", wait=0)
+
+
+async def by_a_tool(ann: AsyncClient) -> Any:
+    return await ann.call("both", {"text": "first"}, wait=0)
+
+
+Change = Callable[[Office], Awaitable[None]]
+Way = Callable[[AsyncClient], Awaitable[Any]]
+CHANGES = [role, asks, other_role, tool_off, key, user_off, user_deleted, tenant_off]
+WAYS = [in_a_batch, in_a_chain, for_a_model, by_a_tool]
+
+
+async def _open(service: Running) -> Office:
+    boss, _ = await service.tenant("other")
+    await boss.put_role("writer", allow=["slow_note", "second", "both", "intent__two"])
+    steps = [
+        {"id": "one", "tool": "slow_note", "arguments": {"text": {"$ref": "input.text"}, "seconds": 0.6}},
+        {"id": "two", "tool": "second", "arguments": {"text": {"$ref": "one"}}},
+    ]
+    await boss.put_intent(
+        "two", description="Write two notes.", parameters=TEXT, handler={"type": "chain", "steps": steps}
+    )
+    await boss.create_user("ann", roles=["writer"])
+    made = await boss.create_key("ann")
+    return Office(service, boss, await service.client(made.secret), made)
+
+
+async def _ended(service: Running) -> None:
+    while service.service.calls.live:
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_has_not_started_does_not_start(store: str, tmp_path: Path, change: Change, way: Way) -> None:
+    started.clear()
+    model = ScriptedModel(
+        [call("slow_note", {"text": "first", "seconds": 0.6}), call("second", {"text": "it"}), "Done."]
+    )
+    async with running(store, tmp_path, tools=(slow_note, second, both), model=model) as service:
+        office = await _open(service)
+        await way(office.ann)
+        while not started:
+            await asyncio.sleep(0.01)
+        await change(office)
+        await _ended(service)
+        assert started == ["first"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_without_a_change_everything_runs(store: str, tmp_path: Path, way: Way) -> None:
+    """Also where somebody else's rights change meanwhile."""
+    started.clear()
+    model = ScriptedModel(
+        [call("slow_note", {"text": "first", "seconds": 0.6}), call("second", {"text": "it"}), "Done."]
+    )
+    async with running(store, tmp_path, tools=(slow_note, second, both), model=model) as service:
+        office = await _open(service)
+        await way(office.ann)
+        while not started:
+            await asyncio.sleep(0.01)
+        await office.boss.put_role("reader", deny=["second"])
+        await _ended(service)
+        assert [one.split()[0] for one in started] == ["first", "second"]
+
+
+@pytest.mark.parametrize("change", [key, user_off, tenant_off])
+async def test_what_runs_for_a_credential_that_is_gone_is_stopped(store: str, tmp_path: Path, change: Change) -> None:
+    started.clear()
+    async with running(store, tmp_path, tools=(slow_note, second, both)) as service:
+        office = await _open(service)
+        running_call = await office.ann.call("slow_note", {"text": "first", "seconds": 60}, wait=0)
+        while not started:
+            await asyncio.sleep(0.01)
+        await change(office)
+        async with asyncio.timeout(20):
+            await _ended(service)
+        row = await service.service.calls.stored.row("other", running_call.id)
+        assert row is not None
+        assert row["status"] == "cancelled"
+        assert "revoked or expired" in row["result"]
+
+
+@pytest.mark.slow
+async def test_another_instance_starts_nothing_after_the_change(postgres_url: str, tmp_path: Path) -> None:
+    """The instance that runs the batch hears of the change from the database, not only by its notification."""
+    started.clear()
+    async with (
+        running(postgres_url, tmp_path, tools=(slow_note, second, both)) as one,
+        running(postgres_url, tmp_path, tools=(slow_note, second, both), key=one.key) as two,
+    ):
+        office = await _open(one)
+        ann = await two.client(office.key.secret)
+        two.service.upkeep.hear = lambda news: None
+        await in_a_batch(ann)
+        while not started:
+            await asyncio.sleep(0.01)
+        await role(office)
+        await _ended(two)
+        assert started == ["first"]
