@@ -1,4 +1,4 @@
-"""Rights that change while work runs: what has not started by then does not start, whoever would start it (O4)."""
+"""Rights that change while work runs: what has not started by then does not start (O4)."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class Directory:
         self.on_change()
 
     def look_for_changes(self) -> None:
-        """Notice what the last transaction of this instance saw. On SQLite also look, at most every few milliseconds."""
+        """Notice what the last transaction of this instance saw. On SQLite also look, every few milliseconds."""
         if self._counter is None:
             self.noticed(self._database.changes_seen[0])
         elif (now := monotonic()) >= self._look_at:
