@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,7 +109,7 @@ async def test_events_of_no_call_are_a_404(store: str, tmp_path: Path) -> None:
 
 
 async def test_a_stream_of_a_call_ends_with_the_rights_to_see_it(store: str, tmp_path: Path) -> None:
-    """O4: a revoked key hears nothing more, however long the call goes on."""
+    """O4: a revoked key hears nothing more, and what runs for it is stopped."""
     async with running(store, tmp_path) as service:
         admin = await service.client()
         key = await admin.create_key("admin")
@@ -124,4 +125,42 @@ async def test_a_stream_of_a_call_ends_with_the_rights_to_see_it(store: str, tmp
                 if len(heard) == 20:
                     await admin.revoke_key(key.id)
         assert not any("call.succeeded" in line for line in heard)
-        assert (await admin.calls()).calls[0].status == "running"
+        call = (await admin.calls()).calls[0]
+        assert (await admin.get_call(call.id, wait=30)).status == "cancelled"
+
+
+async def test_streams_that_wait_do_not_read_the_store_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P10: calls that wait for approval cost nothing, however many follow them."""
+    async with running(f"sqlite:///{tmp_path / 'service.db'}", tmp_path) as service:
+        admin, web = await service.client(), await service.http()
+        asked = [await admin.call("note", {"text": str(number)}, wait=0) for number in range(5)]
+        begun, ended = 0, 0
+
+        async def follow(call: str) -> None:
+            nonlocal begun, ended
+            async with web.stream("GET", f"/v1/calls/{call}/events") as stream:
+                begun += 1
+                async for line in stream.aiter_lines():
+                    ended += line.startswith("event: call.succeeded")
+
+        streams = [asyncio.create_task(follow(one.id)) for one in asked for _ in range(10)]
+        while begun < len(streams):
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(1)
+        reads, read = 0, service.service.database.read
+
+        def counted(*given: Any) -> Any:
+            nonlocal reads
+            reads += 1
+            return read(*given)
+
+        monkeypatch.setattr(service.service.database, "read", counted)
+        await asyncio.sleep(2)
+        assert reads < len(streams) / 2
+        for approval in await admin.approvals():
+            await admin.approve(approval)
+        async with asyncio.timeout(30):
+            await asyncio.gather(*streams)
+        assert ended == len(streams)

@@ -61,8 +61,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.service")
 
 _STORE_AGAIN = 1.0
-_LOOK_AGAIN = 1.0
-_LOOK_AT_EVENTS = 0.3
+_LOOK_ELSEWHERE = 0.3
+_LOOK_AT_MOST = 20
+"""Between two looks passes at least so many times the time that one takes."""
 _ANSWERED = FINISHED | {"awaiting_result"}
 """When nobody need wait for a call any longer."""
 _EVENTS_AT_ONCE = 8
@@ -88,6 +89,17 @@ class Started:
     replayed: bool = False
     row: dict[str, Any] | None = None
     """Of a single call that has run to its end meanwhile."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """Someone who waits for news of a call that does not run here, and what they know of it."""
+
+    tenant: str
+    status: str
+    last_event: int | None
+    """None if they wait for its status alone."""
+    news: asyncio.Future[None]
 
 
 class Calls:
@@ -124,7 +136,8 @@ class Calls:
         """This instance, among those that share the database."""
         self.live: dict[str, LiveCall] = {}
         self.draining = False
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, list[_Waiter]] = {}
+        self._looking: asyncio.Task[None] | None = None
         self._timers = LateTimers()
 
     # Starting
@@ -173,6 +186,7 @@ class Calls:
     def _begin(self, live: LiveCall, task: asyncio.Task[None]) -> None:
         self.live[live.id] = live
         live.task = task
+        self.wake(live.id)  # those who waited for it follow it here from now on
 
     async def _take(
         self,
@@ -628,28 +642,55 @@ class Calls:
             live = self.live.get(call)
             if live is not None:
                 return await self._wait(tenant, call, left)
-            await self.news_of(call, min(left, _LOOK_AGAIN))
+            await self.news_of(row, left)
 
-    async def news_of(self, call: str, seconds: float) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(call, []).append(future)
+    async def news_of(self, row: Mapping[str, Any], seconds: float | None, last_event: int | None = None) -> None:
+        """Wait until a call that does not run here has another status than `row`, or an event after `last_event`."""
+        loop, call = asyncio.get_running_loop(), row["id"]
+        waiter = _Waiter(row["tenant"], row["status"], last_event, loop.create_future())
+        self._waiting.setdefault(call, []).append(waiter)
+        if self._looking is None or self._looking.done():
+            self._looking = loop.create_task(self._look_elsewhere())
         try:
             async with asyncio.timeout(seconds):
-                await future
+                await waiter.news
         except TimeoutError:
             pass
         finally:
             if waiting := self._waiting.get(call):
                 with suppress(ValueError):
-                    waiting.remove(future)
+                    waiting.remove(waiter)
                 if not waiting:
                     del self._waiting[call]
 
+    async def _look_elsewhere(self) -> None:
+        """Look in the store for what other instances do, once for all who wait: their number costs nothing."""
+        pause = _LOOK_ELSEWHERE
+        while self._waiting:
+            await asyncio.sleep(pause)
+            began = monotonic()
+            by_tenant: dict[str, list[str]] = {}
+            for call, waiting in self._waiting.items():
+                by_tenant.setdefault(waiting[0].tenant, []).append(call)
+            for tenant, ids in by_tenant.items():
+                try:
+                    found = await self.stored.states(tenant, ids)
+                except DatabaseProblem as problem:
+                    logger.warning("News of calls have to wait: %s", problem)
+                    break
+                for call in ids:
+                    status, last = found.get(call, ("", 0))
+                    for waiter in self._waiting.get(call, ()):
+                        is_new = waiter.status != status or (waiter.last_event or last) < last
+                        if is_new and not waiter.news.done():
+                            waiter.news.set_result(None)
+            pause = max(_LOOK_ELSEWHERE, _LOOK_AT_MOST * (monotonic() - began))
+
     def wake(self, call: str) -> None:
-        """Somebody else has news of a call that may be waited for here."""
-        for future in self._waiting.pop(call, ()):
-            if not future.done():
-                future.set_result(None)
+        """There is news of a call that may be waited for here."""
+        for waiter in self._waiting.pop(call, ()):
+            if not waiter.news.done():
+                waiter.news.set_result(None)
 
     async def find(self, principal: Principal, call: str, seconds: float = 0.0) -> dict[str, Any]:
         """A call that this user may see, after waiting for its end; others do not exist."""
@@ -710,7 +751,7 @@ class Calls:
                 continue
             if row["status"] in FINISHED or self.draining:  # the reader goes on with another instance
                 return
-            await self.news_of(call, _LOOK_AT_EVENTS)
+            await self.news_of(row, None, max(after, 1))
 
     # Cancelling
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from ferrule.service.call_sums import LAST_ID, SpanPiece, cover, may_match
 from ferrule.service.documents import json_text, new_id, storable, stored_event
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ferrule.service.writer import UsedKey
 
 _MOST_NAME = 256
+_MOST_IDS = 500
+"""Of one query."""
 
 
 def new_call_row(
@@ -98,6 +100,18 @@ class StoredCalls:
         query = query.order_by(events.c.seq).limit(most)
         found = await self._database.read(tenant, lambda connection: connection.execute(query).all())
         return [stored_event(row) for row in found]
+
+    async def states(self, tenant: str, ids: Sequence[str]) -> dict[str, tuple[str, int]]:
+        """The status of each call, and the number of its last stored event."""
+        last = select(func.max(events.c.seq)).where(events.c.tenant == tenant, events.c.call == calls.c.id)
+        query = select(calls.c.id, calls.c.status, last.scalar_subquery()).where(calls.c.tenant == tenant)
+        pieces = [query.where(calls.c.id.in_(ids[at : at + _MOST_IDS])) for at in range(0, len(ids), _MOST_IDS)]
+
+        def read(connection: Connection) -> dict[str, tuple[str, int]]:
+            rows = [row for piece in pieces for row in connection.execute(piece)]
+            return {call: (status, seq or 0) for call, status, seq in rows}
+
+        return await self._database.read(tenant, read)
 
     async def used_key(self, principal: Principal, key: str) -> UsedKey | None:
         """What an idempotency key was used for."""
