@@ -161,9 +161,9 @@ class LiveCall:
         if result.success:
             return text, "succeeded"
         kind = result.error.kind if result.error is not None else None
-        if self.cancelled and kind == ErrorKind.CANCELLED:
-            return text if self.why_stopped is CANCELLED else cancelled_text(self.row, self.why_stopped), "cancelled"
-        return text, "failed"
+        if self.cancelled and self.why_stopped is not CANCELLED and kind in (ErrorKind.CANCELLED, ErrorKind.PERMISSION):
+            return cancelled_text(self.row, self.why_stopped), "cancelled"
+        return text, "cancelled" if self.cancelled and kind == ErrorKind.CANCELLED else "failed"
 
     def without_result(self, error: Exception) -> tuple[str, str]:
         """The same for a call whose result cannot be stored."""
