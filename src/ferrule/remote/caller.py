@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from pydantic_core import to_json
 
 from ferrule.core.phrases import phrase, said_by
-from ferrule.core.tool import Kind
+from ferrule.core.tool import Kind, Tool
 from ferrule.remote.flight import (
     Flight,
     fell_silent,
@@ -39,9 +39,10 @@ from ferrule.remote.link import (
     NotReachedError,
     RunningTasks,
 )
-from ferrule.remote.roster import Roster, near, pool_counts, real_path
+from ferrule.remote.roster import Announcement, Roster, near, pool_counts, real_path
 from ferrule.remote.wire import (
     PIECE,
+    Nkey,
     RemoteCall,
     RemoteError,
     digest_of,
@@ -53,15 +54,11 @@ from ferrule.remote.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
-    from contextvars import Context
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ferrule.core.context import Session
-    from ferrule.core.tool import Tool
     from ferrule.pipeline.stages import Call
-    from ferrule.remote.roster import Announcement
-    from ferrule.remote.wire import Nkey
 
 logger = logging.getLogger("ferrule.remote")
 
@@ -142,10 +139,7 @@ class RemoteCalls:
         with suppress(RemoteError):
             desk = await self.desk()
             for pool in self.pools:
-                counts[pool] = {
-                    "workers": len(desk.roster.workers(pool)),
-                    **await pool_counts(desk.link, pool),
-                }
+                counts[pool] = {"workers": len(desk.roster.workers(pool)), **await pool_counts(desk.link, pool)}
         return counts
 
     async def perform(self, call: Call, pool: str) -> Any:
@@ -183,7 +177,7 @@ class Desk:
         self._failed: tuple[float, RemoteError] | None = None
         """When the server could not be reached last, and why."""
         self._round: asyncio.Task[None] | None = None
-        self._tasks = RunningTasks("A part of a remote call failed")
+        self.tasks = RunningTasks("A part of a remote call failed")
         self._unreached_since: float | None = None
         self._hinted: dict[tuple[str, str], float] = {}
         self._pins: dict[tuple[str, str], str] = {}
@@ -219,14 +213,11 @@ class Desk:
     async def close(self) -> None:
         if self._round is not None:
             self._round.cancel()
-        for task in list(self._tasks):
+        for task in list(self.tasks):
             task.cancel()
         for flight in list(self.flights.values()):
             flight.end({"lost": phrase("the connection to the NATS server was closed.")})
         await self.link.close()
-
-    def spawn(self, work: Coroutine[Any, Any, Any], around: Context | None = None) -> asyncio.Task[Any]:
-        return self._tasks.keep(asyncio.create_task(work, context=around))
 
     # Handing a call over
 
@@ -237,15 +228,11 @@ class Desk:
         tenant, digest = subject_token(caller.tenant), digest_of(tool)
         await self.roster.watch(pool)
         # Whether it works on the files or shells of its session's workspace.
-        bound = call.invocation.tool.has_touches and any(
-            touch.resource.partition(":")[0] in _PLACES for touch in call.invocation.touches
-        )
+        bound = tool.has_touches and any(one.resource.partition(":")[0] in _PLACES for one in invocation.touches)
         worker = await self._worker_for(tool, pool, digest, tenant, session, bound=bound)
-        uid = os.urandom(16).hex()
-        named = subject_token(tool.name)
+        uid, named = os.urandom(16).hex(), subject_token(tool.name)
         # A call that needs the workspace of one worker goes there alone.
-        near_worker = f"near.{pool}.{tenant}.{worker}.{named}"
-        subject = near_worker if worker else f"call.{pool}.{tenant}.{named}"
+        subject = f"near.{pool}.{tenant}.{worker}.{named}" if worker else f"call.{pool}.{tenant}.{named}"
         arguments = tool.params.dump(invocation.params)
         context, state = call.context, small_values(session.state)
         remote = RemoteCall(
@@ -312,13 +299,14 @@ class Desk:
         self._untaken.add(call.uid)
         if len(self._untaken) > 1:
             return await self._hand_over(flight, payload)
-        await self.link.tell(call.subject, payload, {"Nats-Msg-Id": call.uid})
-        asyncio.get_running_loop().call_later(_AT_ONCE, self._make_sure, flight, payload)
-        return None
 
-    def _make_sure(self, flight: Flight, payload: bytes) -> None:
-        if flight.call.uid in self._untaken and flight.told is None:
-            self.spawn(self._hand_over_later(flight, payload))
+        def make_sure() -> None:
+            if call.uid in self._untaken and flight.told is None:
+                self.tasks.spawn(self._hand_over_later(flight, payload))
+
+        await self.link.tell(call.subject, payload, {"Nats-Msg-Id": call.uid})
+        asyncio.get_running_loop().call_later(_AT_ONCE, make_sure)
+        return None
 
     async def _hand_over_later(self, flight: Flight, payload: bytes) -> None:
         try:
@@ -328,28 +316,25 @@ class Desk:
 
     async def _hand_over(self, flight: Flight, payload: bytes) -> None:
         """Publish until the server has it. Where that stays unknown, the claim decides what became of it."""
-        try:
-            await self._publish(flight, payload)
-        except asyncio.CancelledError:
-            self.spawn(self._abandon(flight))  # it may be on its way
-            raise
-
-    async def _publish(self, flight: Flight, payload: bytes) -> None:
         call, until = flight.call, monotonic() + 2 * self.link.lease
-        while True:
-            try:
-                return await self.link.send_call(call.subject, call.uid, payload)
-            except NotReachedError:
-                if monotonic() < until:
-                    await asyncio.sleep(0.1)
-                    continue
-            except RemoteError:  # refused: it is not there
-                await self._give_up(flight)
-                raise
-            if await self._give_up(flight):
-                raise RemoteError(_unreachable(self.owner))
-            flight.end({"lost": _unreachable(self.owner)})
-            return None
+        try:
+            while True:
+                try:
+                    return await self.link.send_call(call.subject, call.uid, payload)
+                except NotReachedError:
+                    if monotonic() < until:
+                        await asyncio.sleep(0.1)
+                        continue
+                except RemoteError:  # refused: it is not there
+                    await self._give_up(flight)
+                    raise
+                if await self._give_up(flight):
+                    raise RemoteError(_unreachable(self.owner))
+                flight.end({"lost": _unreachable(self.owner)})
+                return None
+        except asyncio.CancelledError:
+            self.tasks.spawn(self._abandon(flight))  # it may be on its way
+            raise
 
     async def _hint(self, pool: str, tenant: str) -> None:
         """Let workers know that this tenant has calls; they find out by themselves, but later."""
@@ -445,7 +430,7 @@ class Desk:
                 await asyncio.wait({flight.done}, timeout=0.25)
         except asyncio.CancelledError:  # it was waited for long enough
             known = flight.worker is not None
-            self.spawn(self._declare_lost(flight, flight.revision) if known else self._abandon(flight))
+            self.tasks.spawn(self._declare_lost(flight, flight.revision) if known else self._abandon(flight))
             raise
         return flight.told
 
@@ -496,7 +481,7 @@ class Desk:
             case "event":
                 self._show(flight, told)
             case "refused":
-                self.spawn(self._refuse(flight, told["message"]))
+                self.tasks.spawn(self._refuse(flight, told["message"]))
             case "claimed":  # somebody had it before; what became of it the claim says
                 flight.worker, flight.heard, self._suspect = told["worker"], flight.sent, True
             case "ask":
@@ -516,7 +501,7 @@ class Desk:
             if told is None:
                 self._suspect = True  # no worker of ours said that; the bucket knows
             elif "parked" in told:
-                self.spawn(self._finish(flight, told))
+                self.tasks.spawn(self._finish(flight, told))
             else:
                 flight.end(told)
 
@@ -556,9 +541,9 @@ class Desk:
         number = told["number"]
         known = flight.asked.get(number)
         if known is None:
-            flight.asked[number] = self.spawn(self._answer(flight, told), flight.around)
+            flight.asked[number] = self.tasks.spawn(self._answer(flight, told), flight.around)
         elif known.done():  # the answer did not arrive
-            self.spawn(self._control(flight, known_answer(known)))
+            self.tasks.spawn(self._control(flight, known_answer(known)))
 
     async def _answer(self, flight: Flight, told: dict[str, Any]) -> dict[str, Any]:
         call, number = flight.call, told["number"]
@@ -581,7 +566,7 @@ class Desk:
     def _reconnected(self) -> None:
         self._suspect, self._away = True, monotonic()
         self._hinted.clear()
-        self.spawn(self.roster.ask_again())
+        self.tasks.spawn(self.roster.ask_again())
 
     def _worker_left(self, _: Announcement) -> None:
         self._suspect = True
@@ -605,11 +590,8 @@ class Desk:
         quiet = lease / 4 if self._suspect else lease
         self._suspect = False
         now = monotonic()
-        silent = [
-            one
-            for one in self.flights.values()
-            if now - one.heard > quiet and now - one.checked > quiet and one.told is None
-        ]
+        flights = (one for one in self.flights.values() if one.told is None)
+        silent = [one for one in flights if min(now - one.heard, now - one.checked) > quiet]
         urgent = [one for one in silent if self._is_urgent(one, now)]
         chosen = nsmallest(_CHECKS_A_ROUND, urgent, key=attrgetter("checked"))
         if len(chosen) < len(silent):
@@ -658,9 +640,7 @@ class Desk:
                 told = unseal(flight.call.secret, found.data)
                 await self._finish(flight, told or {"lost": phrase("Its result did not come from its worker.")})
             case b"R":
-                if (
-                    flight.revision != found.revision
-                ):  # it was claimed, or claimed anew, and nothing was heard of it yet
+                if flight.revision != found.revision:  # claimed, or claimed anew, and nothing was heard of it yet
                     flight.revision, flight.worker = found.revision, found.told["worker"]
                     flight.heard = monotonic()
                 elif monotonic() - flight.heard >= 2 * self.link.lease and not self._is_run_again(flight):

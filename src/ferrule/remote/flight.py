@@ -14,7 +14,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.elicitation import current_elicitor
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import phrase
-from ferrule.remote.wire import RemoteError, pack_result, plain, read_result
+from ferrule.remote.wire import RemoteCall, RemoteError, pack_result, plain, read_result
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from ferrule.core.context import ToolContext
     from ferrule.pipeline.stages import Call
-    from ferrule.remote.wire import RemoteCall
 
 _MOST_STATE = 65_536
 _UNSURE = phrase("It may have run. Check whether it is done before you do it again.")

@@ -5,25 +5,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from contextlib import nullcontext, suppress
-from copy import deepcopy
+from contextlib import contextmanager, nullcontext, suppress
+from copy import copy, deepcopy
+from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.call import Approval, RawCall
+from ferrule.core.call import Approval, Effects, RawCall
+from ferrule.core.context import Caller, Session, ToolContext
 from ferrule.core.elicitation import Elicited, set_elicitor
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError
-from ferrule.core.events import PartialOutput, Progress
+from ferrule.core.events import CallEvent, PartialOutput, Progress
 from ferrule.core.loops import start_task
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.format import format_stopped
 from ferrule.pipeline.record import EventQueue
-from ferrule.pipeline.stages import Decision, Verdict
-from ferrule.remote.link import CLAIM_SECONDS, DONE, NotReachedError
+from ferrule.pipeline.stages import Call, Decision, Verdict
+from ferrule.remote.link import CLAIM_SECONDS, DONE, NatsLink, NotReachedError
 from ferrule.remote.wire import (
     LARGEST,
     PIECE,
+    RemoteCall,
     RemoteError,
     hash_of,
     pack_result,
@@ -34,19 +38,12 @@ from ferrule.remote.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Coroutine, Generator, Mapping, Sequence
 
-    from ferrule.core.call import Effects
-    from ferrule.core.context import Session, ToolContext
-    from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Policy
-    from ferrule.pipeline.stages import Call
-    from ferrule.remote.link import NatsLink
-    from ferrule.remote.sessions import WorkerSessions
-    from ferrule.remote.wire import RemoteCall
+    from ferrule.pipeline.run import Runtime
 
 logger = logging.getLogger("ferrule.remote")
 
@@ -85,7 +82,11 @@ class RemoteJob:
         loop = asyncio.get_running_loop()
         self._task = start_task(self._carry_out(session), loop)
         self._began = monotonic()
-        begin = loop.call_later(min(_SOON, self.link.lease / 4), self._begin_keeping)
+
+        def keep_lease() -> None:  # most calls have ended by then, and need none
+            self._keeper = asyncio.create_task(self._keep_lease())
+
+        begin = loop.call_later(min(_SOON, self.link.lease / 4), keep_lease)
         try:
             if self._stopped:
                 self._task.cancel()
@@ -97,9 +98,8 @@ class RemoteJob:
             kind = ErrorKind.CANCELLED if self._stopped == _CANCELLED else ErrorKind.EXECUTION
             result = format_stopped(call.call_id, call.tool, StoppedError(Stage.EXECUTE, kind, why))
         except RemoteError as problem:
-            result = format_stopped(
-                call.call_id, call.tool, StoppedError(Stage.EXECUTE, ErrorKind.EXECUTION, str(problem))
-            )
+            stopped = StoppedError(Stage.EXECUTE, ErrorKind.EXECUTION, str(problem))
+            result = format_stopped(call.call_id, call.tool, stopped)
         finally:
             begin.cancel()
             if self._keeper is not None:
@@ -192,19 +192,20 @@ class RemoteJob:
         # Nobody else may run a call that is not idempotent, whatever becomes of this. So both messages go in one, and
         # first the one that somebody waits for.
         along = (self.message.reply, b"+ACK") if not call.idempotent else None
+
+        async def beat() -> None:
+            while True:
+                await self._caller_listens()
+                await asyncio.sleep(link.lease / 4)
+
         try:
-            return await link.set_claim(call.pool, self.call.key, value, self.revision, along=along)
+            return await link.set_claim(call.pool, call.key, value, self.revision, along=along)
         except NotReachedError:
-            beating = asyncio.create_task(self._beat())
+            beating = asyncio.create_task(beat())
         try:
-            return await link.settle_claim(call.pool, self.call.key, value, self.revision, monotonic() + 4 * link.lease)
+            return await link.settle_claim(call.pool, call.key, value, self.revision, monotonic() + 4 * link.lease)
         finally:
             beating.cancel()
-
-    async def _beat(self) -> None:
-        while True:
-            await self._caller_listens()
-            await asyncio.sleep(self.link.lease / 4)
 
     def _unsent(self, told: str, problem: Exception) -> ToolResult:
         call = self.call
@@ -213,10 +214,6 @@ class RemoteJob:
         return format_stopped(call.call_id, call.tool, StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, told, again))
 
     # The lease
-
-    def _begin_keeping(self) -> None:
-        """Most calls have ended by now, and need no lease."""
-        self._keeper = asyncio.create_task(self._keep_lease())
 
     async def _keep_lease(self) -> None:
         """Confirm every quarter of the lease that the call runs; stop it when the server or the caller is gone."""
@@ -285,12 +282,7 @@ class RemoteJob:
         self._numbers += 1
         number, call, link = self._numbers + (self.tries - 1) * _MOST_ASKED, self.call, self.link
         self._asked[number] = waiting = asyncio.get_running_loop().create_future()
-        asked: dict[str, Any] = {
-            "kind": "ask",
-            "worker": self.worker,
-            "number": number,
-            "settled": min(self._asked),
-        }
+        asked = {"kind": "ask", "worker": self.worker, "number": number, "settled": min(self._asked)}
         try:
             if len(payload := seal(call.secret, {**asked, "what": what, "with": given})) > PIECE:
                 parked = await link.park(call.pool, f"{self.call.key}.q{number}", payload)
@@ -321,26 +313,20 @@ class RemoteJob:
         return Elicited(**await self.ask("elicit", {"message": message, "schema": dict(schema), "url": url}))
 
     async def _send_events(self, queue: EventQueue[CallEvent]) -> None:
+        step = PIECE // 8
         while (event := await queue.next()) is not None:
-            await self._send_event(event)
-
-    async def _send_event(self, event: CallEvent) -> None:
-        if isinstance(event, Progress):
-            shown: list[dict[str, Any]] = [{"done": event.done, "total": event.total, "message": event.message}]
-        elif isinstance(event, PartialOutput):
-            content = event.content
-            if isinstance(content, str) and len(content) > PIECE // 8:
-                step = PIECE // 8
-                shown = [{"content": content[start : start + step]} for start in range(0, len(content), step)]
-            else:
-                shown = [{"content": plain(content)}]
-        else:
-            return
-        for one in shown:
-            self._events += 1
-            sealed = seal(self.call.secret, {"kind": "event", "number": self._events, **one})
-            if len(sealed) <= 2 * PIECE:
-                await self.link.tell(self.call.reply, sealed)
+            shown: list[dict[str, Any]] = []
+            if isinstance(event, Progress):
+                shown = [{"done": event.done, "total": event.total, "message": event.message}]
+            elif isinstance(event, PartialOutput) and isinstance(content := event.content, str):
+                shown = [{"content": content[start : start + step]} for start in range(0, max(len(content), 1), step)]
+            elif isinstance(event, PartialOutput):
+                shown = [{"content": plain(event.content)}]
+            for one in shown:
+                self._events += 1
+                sealed = seal(self.call.secret, {"kind": "event", "number": self._events, **one})
+                if len(sealed) <= 2 * PIECE:
+                    await self.link.tell(self.call.reply, sealed)
 
 
 _CANCELLED = phrase("it was cancelled")
@@ -417,22 +403,105 @@ def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any] | 
     return told if len(seal("", told)) <= _MOST_STATE else None
 
 
-def _traced(carrier: dict[str, str]) -> AbstractContextManager[Any]:
+@contextmanager
+def _traced(carrier: dict[str, str]) -> Generator[None]:
     """Spans of the worker are below those of the caller."""
-    if not carrier:
-        return nullcontext()
+    token = None
+    with suppress(ModuleNotFoundError):
+        if carrier:
+            from opentelemetry import context, propagate
+
+            token = context.attach(propagate.extract(carrier))
     try:
-        from opentelemetry import context, propagate
-    except ModuleNotFoundError:
-        return nullcontext()
-    from contextlib import contextmanager
+        yield
+    finally:
+        if token is not None:
+            context.detach(token)  # pyright: ignore[reportPossiblyUnboundVariable]
 
-    @contextmanager
-    def attached() -> Any:
-        token = context.attach(propagate.extract(carrier))
-        try:
-            yield
-        finally:
-            context.detach(token)
 
-    return attached()
+# The sessions of a worker: calls of one conversation find its shells, and what it has read, as they left them
+
+
+_MOST_SESSIONS = 500
+_IDLE_SECONDS = 1800.0
+SessionKey = tuple[str | None, str | None, str, str]
+
+
+@dataclass(slots=True)
+class KeptSession:
+    """A session, and the calls that use it."""
+
+    session: Session
+    jobs: list[RemoteJob] = field(default_factory=list[Any])
+    shared: set[str] = field(default_factory=set[str])
+    """Names in its state that the caller has too."""
+    last: float = field(default_factory=monotonic)
+
+    async def complete(self, prompt: str) -> str:
+        """Ask the model of the caller; any call of the session knows the way."""
+        if not self.jobs:
+            raise ToolError(phrase("The call has ended; the model can no longer be asked."))
+        return await self.jobs[-1].ask("complete", prompt)
+
+
+class WorkerSessions:
+    """Kept for as long as they are used, and for a while after that; so many at most."""
+
+    def __init__(self, runtime: Runtime, workspace: str) -> None:
+        self.runtime = runtime
+        self._workspace = Path(workspace) if workspace else runtime.session.workspace
+        self._kept: dict[SessionKey, KeptSession] = {}
+
+    async def enter(self, job: RemoteJob) -> tuple[KeptSession, Session]:
+        """The session of a call, which must be left again."""
+        call = job.call
+        workspace = Path(call.workspace) if call.bound else self._workspace
+        caller = Caller(call.tenant, call.user, call.role)
+        key = call.tenant, call.user, call.session, str(workspace)
+        if key not in self._kept:
+            await self._make_room()
+        kept = self._kept.get(key)
+        if kept is None:
+            own = self.runtime.session
+            session = Session(workspace=workspace, caller=caller, environment=own.environment, id=call.session)
+            kept = self._kept[key] = KeptSession(session)
+        session = kept.session
+        if call.unsent is not None and not kept.jobs:
+            for name in kept.shared.difference(call.state, call.unsent):  # the caller has removed it
+                session.state.pop(name, None)
+            kept.shared.clear()
+        kept.shared.update(call.state)
+        kept.jobs.append(job)
+        session.config = {**self.runtime.session.config, **call.config}  # these may change between two calls
+        session.model, session.model_adapter = call.model, kept if call.asks_model else None
+        if session.caller != caller:
+            session = copy(session)  # the same state under another of the user's roles
+            session.caller = caller
+        if call.bound and call.directory != call.workspace:
+            session.working_directory = Path(call.directory)
+        session.state.update(call.state)
+        return kept, session
+
+    def leave(self, kept: KeptSession, job: RemoteJob) -> None:
+        kept.jobs.remove(job)
+        kept.last = monotonic()
+
+    async def _make_room(self) -> None:
+        now = monotonic()
+        resting = [(key, kept) for key, kept in self._kept.items() if not kept.jobs]
+        resting.sort(key=lambda one: one[1].last)
+        most = len(self._kept) - _MOST_SESSIONS + 1
+        gone = [key for number, (key, kept) in enumerate(resting) if number < most or now - kept.last > _IDLE_SECONDS]
+        for session in [self._kept.pop(key).session for key in gone]:
+            await _close(session)
+
+    async def close(self) -> None:
+        while self._kept:
+            await _close(self._kept.popitem()[1].session)
+
+
+async def _close(session: Session) -> None:
+    try:
+        await session.close()
+    except Exception:
+        logger.exception("A session could not be closed")

@@ -21,13 +21,13 @@ from pydantic_core import from_json, to_json
 
 from ferrule.core.errors import MissingExtraError
 from ferrule.core.phrases import phrase
-from ferrule.remote.wire import LARGEST, PIECE, RemoteError, calls_stream, claims_bucket, hash_of
+from ferrule.remote.wire import LARGEST, PIECE, Nkey, RemoteError, calls_stream, claims_bucket, hash_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
+    from contextvars import Context
     from pathlib import Path
 
-    from ferrule.remote.wire import Nkey
 
 logger = logging.getLogger("ferrule.remote")
 
@@ -58,6 +58,9 @@ class RunningTasks(set[asyncio.Task[Any]]):
     def __init__(self, failed: str) -> None:
         super().__init__()
         self._failed = failed
+
+    def spawn(self, work: Coroutine[Any, Any, Any], around: Context | None = None) -> asyncio.Task[Any]:
+        return self.keep(asyncio.create_task(work, context=around))
 
     def keep(self, task: asyncio.Task[Any]) -> asyncio.Task[Any]:
         self.add(task)
@@ -136,8 +139,8 @@ class NatsLink:
             reconnected()
 
         self.connection = connection = Client()
-        options: dict[str, Any] = {"reconnect_time_wait": 0.1}
         secure = any(url.startswith("tls://") for url in urls)
+        options: dict[str, Any] = {"reconnect_time_wait": 0.1}
         if ca is not None or secure:
             options["tls"] = _trusting(ca)
         connecting = asyncio.create_task(
@@ -300,9 +303,7 @@ class NatsLink:
         if error.get("err_code") not in _WRONG_REVISION:
             raise NotReachedError(_refused(error))
         found = await self.known_claim(pool, key)
-        if found is not None and found.state + found.data == value:
-            return found.revision
-        return None
+        return found.revision if found is not None and found.state + found.data == value else None
 
     async def known_claim(self, pool: str, key: str) -> Claim | None:
         """A claim that is certainly there: one server of a cluster may be behind the others for a moment."""
@@ -338,10 +339,7 @@ class NatsLink:
 
     async def fetch(self, pool: str, key: str, pieces: int, hashed: str, *, keep: bool = False) -> bytes:
         """What was parked; the pieces are removed, unless somebody may have to read them again."""
-        found = list[bytes]()
-        for number in range(pieces):
-            piece = await self._piece(pool, f"{key}.{number}")
-            found.append(piece)
+        found = [await self._piece(pool, f"{key}.{number}") for number in range(pieces)]
         if hash_of(data := b"".join(found)) != hashed:
             raise RemoteError("what came is not what was sent")
         if not keep:

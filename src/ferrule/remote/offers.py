@@ -11,12 +11,11 @@ from pydantic_core import from_json, to_json
 from ferrule.core.description import Description
 from ferrule.core.errors import DefinitionError
 from ferrule.core.function_tool import RawTool
-from ferrule.core.tool import output_schema_of
+from ferrule.core.tool import Tool, output_schema_of
 from ferrule.remote.link import NotReachedError
 from ferrule.remote.wire import RemoteError, unsigned
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
     from ferrule.registry.registry import Registry
     from ferrule.remote.caller import Desk, RemoteCalls
     from ferrule.remote.roster import Announcement
@@ -105,7 +104,7 @@ class Following:
             for digest in digests:
                 if not said.leaving and (name, digest) not in self._known and name not in self._registry:
                     self._known[name, digest] = None
-                    self._desk.spawn(self._register(said, name, digest))
+                    self._desk.tasks.spawn(self._register(said, name, digest))
 
     async def _register(self, said: Announcement, name: str, digest: str) -> None:
         link = self._desk.link

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
-from ferrule.remote.link import NotReachedError
+from ferrule.remote.link import NatsLink, NotReachedError
 from ferrule.remote.wire import calls_stream, claims_bucket, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ferrule.remote.link import NatsLink
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.remote.wire import (
+    POOL,
     RemoteError,
     calls_stream,
     claims_bucket,
@@ -71,7 +72,7 @@ class DevServer:
 
     def __init__(self, port: int | None = None, folder: Path | None = None) -> None:
         self.folder = folder or dev_folder()
-        self.port = port if port is not None else 4222 if _is_free(4222) else _free_port()
+        self.port = port if port is not None else _free_port(4222) or _free_port(0)
         self.key_file = self.folder / "dev.key"
         self._process: asyncio.subprocess.Process | None = None
 
@@ -139,19 +140,14 @@ class DevServer:
             await process.wait()
 
 
-def _is_free(port: int) -> bool:
+def _free_port(wanted: int) -> int:
+    """The port, or any for 0; 0 where it is taken."""
     with socket.socket() as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            one.bind(("127.0.0.1", port))
+            one.bind(("127.0.0.1", wanted))
         except OSError:
-            return False
-    return True
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
+            return 0
         return one.getsockname()[1]
 
 
@@ -313,17 +309,11 @@ def plan_users(keys: Path, pools: Sequence[str], tenants: Sequence[str]) -> list
         if not tenants:
             users.append(worker_user(f"worker-{pool}", public(f"worker-{pool}"), pool, ()))
         for tenant in tenants:
-            name = _worker_name(pool, tenant)
+            name = f"worker-{pool}-{tenant}"  # what its `--name` can be
+            if not POOL.fullmatch(name):
+                name = f"worker-{pool[:30]}-{hash_of(f'{pool} {tenant}'.encode())[:16]}"
             users.append(worker_user(name, public(name), pool, [tenant], name))
     return users
-
-
-def _worker_name(pool: str, tenant: str) -> str:
-    """What a tenant's worker is called, and its key: what its `--name` can be."""
-    name = f"worker-{pool}-{tenant}"
-    with suppress(RemoteError):
-        return require_pool(name)
-    return f"worker-{pool[:30]}-{hash_of(f'{pool} {tenant}'.encode())[:16]}"
 
 
 def _tokens(tenants: Sequence[str]) -> list[str]:

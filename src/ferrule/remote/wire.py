@@ -40,7 +40,7 @@ _SIGNED_LENGTH = _KEY_LENGTH + 64
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _MOST_TOKEN = 120
 """The server makes a file of a consumer's name, which has a tenant's and a worker's in it, and takes 255 letters."""
-_POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class RemoteError(Exception):
@@ -62,7 +62,7 @@ def subject_token(text: str | None) -> str:
 
 def require_pool(name: str) -> str:
     """The name of a pool, where it can be one."""
-    if not _POOL.fullmatch(name):
+    if not POOL.fullmatch(name):
         raise RemoteError(
             phrase(
                 "{name} cannot name a pool: use up to 64 letters, digits, `-` and `_`, the first a letter or digit.",
@@ -325,6 +325,9 @@ def pack_result(result: ToolResult) -> dict[str, Any]:
 def read_result(told: dict[str, Any], call_id: str, tool: str) -> ToolResult:
     """The result of a call, which whoever made it knows by its own id."""
     error = told["error"]
+    attached: list[dict[str, Any]] = told["attachments"]
+    for one in attached:
+        one["data"] = None if one["data"] is None else base64.b64decode(one["data"])
     return ToolResult(
         call_id,
         tool,
@@ -334,9 +337,5 @@ def read_result(told: dict[str, Any], call_id: str, tool: str) -> ToolResult:
         told["data"],
         ErrorInfo(ErrorKind(error["type"]), error["message"], error["details"], error["suggestion"]) if error else None,
         told["metadata"],
-        [Attachment(**one | _decoded(one["data"])) for one in cast("list[dict[str, Any]]", told["attachments"])],
+        [Attachment(**one) for one in attached],
     )
-
-
-def _decoded(data: str | None) -> dict[str, Any]:
-    return {"data": base64.b64decode(data) if data is not None else None}

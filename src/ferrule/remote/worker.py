@@ -15,11 +15,10 @@ from pydantic_core import to_json
 
 from ferrule.core.loops import start_task
 from ferrule.core.phrases import phrase
-from ferrule.remote.job import RemoteJob
+from ferrule.remote.job import RemoteJob, WorkerSessions
 from ferrule.remote.link import CLAIM_SECONDS, NOBODY, RUNNING, NotReachedError, RunningTasks, no_stream
 from ferrule.remote.offers import definition_of
 from ferrule.remote.roster import Announcement, holds, real_path
-from ferrule.remote.sessions import WorkerSessions
 from ferrule.remote.wire import RemoteError, calls_stream, digest_of, read_call, seal, subject_token, unsigned
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ class PoolWorker:
         self._inbox = f"_INBOX.{link.key.public}.{uuid.uuid4().hex}"
         self._callers: dict[str, float] = {}
         """When callers were last known to be there."""
-        self._tasks = RunningTasks("A part of a worker failed")
+        self.tasks = RunningTasks("A part of a worker failed")
         self._wake = asyncio.Event()
 
     # From the start to the end
@@ -141,7 +140,7 @@ class PoolWorker:
         for tenant in self.tenants or ["*"]:
             await subscribe(f"ctl.{pool}.{tenant}.{self.name}.*", cb=self._control)
             await subscribe(f"hint.{pool}.{tenant}", cb=self._hinted)
-        await subscribe(f"who.{pool}", cb=self._asked_who)
+        await subscribe(f"who.{pool}", cb=self._announce_to)
         await subscribe(f"define.{pool}.{self.name}", cb=self._define)
         for tenant in self.tenants or []:
             await self._add_tenant(tenant)
@@ -170,9 +169,9 @@ class PoolWorker:
                 job.stop(phrase("the worker was told to stop"))
             await self._emptied(_STOP_SECONDS)
         finally:
-            for task in (*loops, *self._tasks):
+            for task in (*loops, *self.tasks):
                 task.cancel()
-            await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
+            await asyncio.gather(*loops, *self.tasks, return_exceptions=True)
             await self.sessions.close()
 
     async def _emptied(self, seconds: float) -> None:
@@ -188,42 +187,30 @@ class PoolWorker:
             source.expected = 0
         self._fill()
 
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        return self._tasks.keep(asyncio.create_task(work))
-
     # Who we are
 
     async def _announce(self, *, leaving: bool = False) -> None:
         tools: dict[str, dict[str, str]] = {}
         for (name, digest), tool in self.offered.items():
             tools.setdefault(name, {})[digest] = tool.version
-        said = Announcement(
-            self.pool,
-            self.name,
-            tools,
-            self.workspace,
-            self.tenants,
-            self.options.concurrency,
-            len(self.running),
-            leaving,
-        ).pack()
-        await self.link.tell(f"here.{self.pool}.{self.name}", self.link.key.sign(said))
+        running, most = len(self.running), self.options.concurrency
+        said = Announcement(self.pool, self.name, tools, self.workspace, self.tenants, most, running, leaving)
+        await self.link.tell(f"here.{self.pool}.{self.name}", self.link.key.sign(said.pack()))
 
-    async def _asked_who(self, message: Any) -> None:
+    async def _announce_to(self, _asking: Any = None) -> None:
         if not self._draining:
             await self._announce()
+
+    async def _announce_often(self) -> None:
+        while True:
+            await asyncio.sleep(self.link.lease / 4)
+            await self._announce_to()
 
     async def _define(self, message: Any) -> None:
         """Describe a tool to a caller that does not have it."""
         for (name, digest), tool in self.offered.items():
             if f"{name} {digest}".encode() == message.data:
                 await self.link.tell(message.reply, self.link.key.sign(definition_of(tool)))
-
-    async def _announce_often(self) -> None:
-        while True:
-            await asyncio.sleep(self.link.lease / 4)
-            if not self._draining:
-                await self._announce()
 
     # Where calls come from
 
@@ -268,7 +255,7 @@ class PoolWorker:
     async def _hinted(self, message: Any) -> None:
         tenant = message.subject.rpartition(".")[2]
         if f"t-{tenant}" not in self._sources:
-            self.spawn(self._add_tenant(tenant))
+            self.tasks.spawn(self._add_tenant(tenant))
 
     async def _find_often(self) -> None:
         missing = 0
@@ -315,12 +302,9 @@ class PoolWorker:
         for source in sources:
             if source.expected <= 0 or now > source.until:
                 source.expected, source.until = share, now + _PULL_SECONDS + 1
-                self.spawn(self._pull(source, share))
-
-    async def _pull(self, source: CallSource, batch: int) -> None:
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{calls_stream(self.pool)}.{source.consumer}"
-        body = to_json({"batch": batch, "expires": int(_PULL_SECONDS * 1e9)})
-        await self.link.tell(subject, body, reply=f"{self._inbox}.{source.consumer}")
+                subject = f"$JS.API.CONSUMER.MSG.NEXT.{calls_stream(self.pool)}.{source.consumer}"
+                body = to_json({"batch": share, "expires": int(_PULL_SECONDS * 1e9)})
+                self.tasks.spawn(self.link.tell(subject, body, reply=f"{self._inbox}.{source.consumer}"))
 
     async def _take(self, message: Any) -> None:
         headers: dict[str, str] = message.headers or {}
@@ -355,7 +339,7 @@ class PoolWorker:
         taken.source.served = self._count
         self._starting += 1
         # At once: a turn of the loop takes as long.
-        self._tasks.keep(start_task(self._handle(taken), asyncio.get_running_loop()))
+        self.tasks.keep(start_task(self._handle(taken), asyncio.get_running_loop()))
 
     async def _tick(self) -> None:
         """Give back what was held too long, and ask again for what did not come."""
@@ -371,7 +355,7 @@ class PoolWorker:
             for source in self._sources.values():
                 if source.gone and now - source.gone > _GONE_SECONDS:
                     source.gone, source.made = 0.0, False
-                    self.spawn(self._make_consumer(source))
+                    self.tasks.spawn(self._make_consumer(source))
             if self.link.is_closed:
                 raise RemoteError(phrase("The NATS server closed the connection: {why}.", why=self.link.last_error))
             self._fill()
