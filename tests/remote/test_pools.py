@@ -20,7 +20,7 @@ from ferrule.policy.decide import RulePolicy
 from ferrule.registry.registry import Registry
 from ferrule.remote.link import NatsLink
 from ferrule.remote.offers import follow
-from ferrule.remote.wire import Nkey, RemoteError, calls_stream, claims_bucket, new_seed
+from ferrule.remote.wire import Nkey, RemoteError, calls_stream, new_seed
 from ferrule.remote.worker import HERE
 from tests.remote.places import Server, calling, calls_to, free_port, working
 
@@ -232,23 +232,6 @@ async def test_a_worker_refuses_what_its_own_rules_deny(server: Server, pool: st
 def test_a_pool_has_a_name_that_a_subject_can_hold(name: str, server: Server) -> None:
     with pytest.raises(Exception, match="cannot name a pool"):
         calls_to(server, "x", pools={name: []})
-
-
-async def test_a_pool_that_an_earlier_version_made_is_brought_up_to_date(server: Server, pool: str) -> None:
-    """Its bucket told nobody what became of a claim, so that a result was only found by looking for it."""
-    link = NatsLink(server.key, 5.0)
-    await link.open([server.url], "earlier")
-    await link.prepare(pool)
-    name = f"KV_{claims_bucket(pool)}"
-    config = (await link.api(f"STREAM.INFO.{name}"))["config"]
-    del config["republish"]
-    await link.api(f"STREAM.DELETE.{name}")
-    assert "error" not in await link.api(f"STREAM.CREATE.{name}", config)
-    async with working(server, pool, [add], lease=60.0), calling(server, pool, [add], lease=60.0) as runtime:
-        told = await asyncio.wait_for(runtime.run("add", {"first": 1}), 10)
-    assert told.data == 3
-    assert "republish" in (await link.api(f"STREAM.INFO.{name}"))["config"]
-    await link.close()
 
 
 @tool(kind="readonly", touches=reads("path", "{path}"))

@@ -21,7 +21,6 @@ from ferrule.remote.flight import (
     Flight,
     fell_silent,
     granted,
-    known_answer,
     names_left,
     not_run,
     small_values,
@@ -543,7 +542,8 @@ class Desk:
         if known is None:
             flight.asked[number] = self.tasks.spawn(self._answer(flight, told), flight.around)
         elif known.done():  # the answer did not arrive
-            self.tasks.spawn(self._control(flight, known_answer(known)))
+            answered = not known.cancelled() and known.exception() is None
+            self.tasks.spawn(self._control(flight, known.result() if answered else {"kind": "nothing"}))
 
     async def _answer(self, flight: Flight, told: dict[str, Any]) -> dict[str, Any]:
         call, number = flight.call, told["number"]

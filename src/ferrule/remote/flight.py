@@ -56,11 +56,6 @@ class Flight:
                 self.done.set_result(told)
 
 
-def known_answer(task: asyncio.Task[Any]) -> dict[str, Any]:
-    """What was answered before to a question that came again, because the answer did not arrive."""
-    return task.result() if not task.cancelled() and task.exception() is None else {"kind": "nothing"}
-
-
 async def granted(flight: Flight, what: str, given: Any) -> Any:
     """Do what a tool on another machine asks of the machine where its call was made."""
     context = flight.context
@@ -69,7 +64,9 @@ async def granted(flight: Flight, what: str, given: Any) -> Any:
     match what:
         case "call":
             raw = RawCall(given["name"], given["arguments"], version=given["version"])
-            return pack_result(await _port(context).run(raw, session=context.session, parent=context))
+            # Through its port, which keeps the version; `call` lacks that.
+            port: Any = context._calls()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+            return pack_result(await port.run(raw, session=context.session, parent=context))
         case "batch":
             calls = [
                 RawCall(one["name"], one["arguments"], id=one["id"], version=one["version"]) for one in given["calls"]
@@ -92,10 +89,6 @@ async def granted(flight: Flight, what: str, given: Any) -> Any:
                 return plain(await elicitor.elicit(given["message"], given["schema"], url=given["url"]))
         case _:
             raise RemoteError(f"this version cannot answer {what!r}")
-
-
-def _port(context: ToolContext) -> Any:
-    return context._calls()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it keeps the version, which `call` lacks
 
 
 def value_of(call: Call, flight: Flight, told: dict[str, Any]) -> Any:

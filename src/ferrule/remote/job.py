@@ -54,8 +54,6 @@ _MOST_ASKED = 1_000_000
 
 
 class RemoteJob:
-    """A claimed call."""
-
     def __init__(self, link: NatsLink, worker: str, sessions: WorkerSessions, call: RemoteCall, message: Any) -> None:
         self.link, self.worker, self.sessions, self.call, self.message = link, worker, sessions, call, message
         self.nonce = os.urandom(16).hex()
@@ -96,10 +94,9 @@ class RemoteJob:
                 raise
             why = phrase("`{name}` did not finish: {why}.", name=call.tool, why=self._stopped)
             kind = ErrorKind.CANCELLED if self._stopped == _CANCELLED else ErrorKind.EXECUTION
-            result = format_stopped(call.call_id, call.tool, StoppedError(Stage.EXECUTE, kind, why))
+            result = self._ended(why, kind=kind)
         except RemoteError as problem:
-            stopped = StoppedError(Stage.EXECUTE, ErrorKind.EXECUTION, str(problem))
-            result = format_stopped(call.call_id, call.tool, stopped)
+            result = self._ended(str(problem))
         finally:
             begin.cancel()
             if self._keeper is not None:
@@ -122,15 +119,19 @@ class RemoteJob:
 
     async def give_up(self, tries: int) -> None:
         """End a call that ended each worker that began it."""
-        stopped = StoppedError(
-            Stage.EXECUTE,
-            ErrorKind.EXECUTION,
-            phrase(
-                "`{name}` was given up: each of {tries} workers that began it died.", name=self.call.tool, tries=tries
-            ),
-            phrase("Do not try the same call again; look at what the workers' logs say of it."),
-        )
-        await self._finish(self._packed(format_stopped(self.call.call_id, self.call.tool, stopped)))
+        name = self.call.tool
+        why = phrase("`{name}` was given up: each of {tries} workers that began it died.", name=name, tries=tries)
+        look = phrase("Do not try the same call again; look at what the workers' logs say of it.")
+        await self._finish(self._packed(self._ended(why, look)))
+
+    def _ended(
+        self,
+        why: str,
+        suggestion: str | None = None,
+        stage: Stage = Stage.EXECUTE,
+        kind: ErrorKind = ErrorKind.EXECUTION,
+    ) -> ToolResult:
+        return format_stopped(self.call.call_id, self.call.tool, StoppedError(stage, kind, why, suggestion))
 
     async def _carry_out(self, session: Session) -> ToolResult:
         """The stages on this side: our own policy may still refuse, and what runs is on our record too."""
@@ -211,7 +212,7 @@ class RemoteJob:
         call = self.call
         logger.warning("The result of call %s of %s could not be sent: %s", call.call_id, call.tool, problem)
         again = phrase("It has already taken effect; calling it again would repeat it.")
-        return format_stopped(call.call_id, call.tool, StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, told, again))
+        return self._ended(told, again, Stage.FORMAT)
 
     # The lease
 
@@ -309,7 +310,6 @@ class RemoteJob:
             return Approval(**await self.ask("approve", plain(effects)))
 
     async def elicit(self, message: str, schema: Mapping[str, Any], *, server: str = "", url: str = "") -> Elicited:
-        """The person at the caller is asked."""
         return Elicited(**await self.ask("elicit", {"message": message, "schema": dict(schema), "url": url}))
 
     async def _send_events(self, queue: EventQueue[CallEvent]) -> None:

@@ -75,8 +75,6 @@ class RunningTasks(set[asyncio.Task[Any]]):
 
 @dataclass(slots=True, frozen=True)
 class Claim:
-    """What the bucket says of a call."""
-
     state: bytes
     data: bytes
     revision: int
@@ -404,9 +402,6 @@ class NatsLink:
                 if "error" in told:
                     settings = {**config, "storage": "file", "num_replicas": replicas}
                     told = await self.api(f"STREAM.CREATE.{config['name']}", settings, timeout=10)
-                elif "republish" in config and "republish" not in told["config"]:  # made by an earlier version
-                    settings = {**told["config"], "republish": config["republish"]}
-                    told = await self.api(f"STREAM.UPDATE.{config['name']}", settings, timeout=10)
             except NotReachedError:
                 raise RemoteError(no_stream(pool)) from None
             if "error" in told:

@@ -37,8 +37,6 @@ class Announcement:
 
 
 class Roster:
-    """The workers of the pools that are watched."""
-
     def __init__(self, link: NatsLink, left: Callable[[Announcement], None] = lambda _: None) -> None:
         self._link = link
         self._left = left

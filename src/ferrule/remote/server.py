@@ -231,8 +231,6 @@ def worker_user(name: str, public: str, pool: str, tenants: Sequence[str], worke
 
 @dataclass(slots=True)
 class ServerPlan:
-    """What a server's configuration shall hold."""
-
     users: list[ServerUser]
     listen: str = "0.0.0.0:4222"
     store: str = "/var/lib/nats"

@@ -138,7 +138,6 @@ def _verifier(public: str) -> Ed25519PublicKey:
 
 
 def new_seed() -> str:
-    """A new user's nkey."""
     try:
         import nkeys  # pyright: ignore[reportMissingTypeStubs]
     except ModuleNotFoundError:
@@ -218,7 +217,6 @@ class RemoteCall:
         return self.reply.split(".", 2)[2]
 
     def pack(self) -> bytes:
-        """The call as it is signed and sent."""
         return _written(self)
 
 

@@ -77,8 +77,6 @@ class CallSource:
 
 @dataclass(slots=True)
 class WorkerOptions:
-    """What a worker is told when it starts."""
-
     pool: str
     name: str = field(default_factory=lambda: f"{_host()}-{uuid.uuid4().hex[:8]}")
     tools: Sequence[str] = ()
@@ -107,8 +105,6 @@ HERE = _Here()
 
 
 class PoolWorker:
-    """Runs the calls of one pool."""
-
     def __init__(self, link: NatsLink, runtime: Runtime, tools: Sequence[Tool[Any]], options: WorkerOptions) -> None:
         self.link, self.options = link, options
         self.pool, self.name = options.pool, options.name
