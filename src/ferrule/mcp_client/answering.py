@@ -175,7 +175,7 @@ async def _unless_over(asking: Any, calls: list[CallBehind]) -> Elicited:
             if call.context is not None:
                 standing_still.enter_context(call.context.asking_person())
         answer = asyncio.ensure_future(asking)
-        ends = asyncio.ensure_future(_all_over(calls))
+        ends = asyncio.gather(*(call.over.wait() for call in calls))
         try:
             await asyncio.wait({answer, ends}, return_when=asyncio.FIRST_COMPLETED)
             return answer.result() if answer.done() else Elicited("cancel")
@@ -183,8 +183,3 @@ async def _unless_over(asking: Any, calls: list[CallBehind]) -> Elicited:
             for one in (answer, ends):
                 one.cancel()
             await asyncio.gather(answer, ends, return_exceptions=True)
-
-
-async def _all_over(calls: list[CallBehind]) -> None:
-    for call in calls:
-        await call.over.wait()

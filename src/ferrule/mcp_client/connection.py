@@ -11,7 +11,7 @@ import logging
 import os
 import re
 from collections import Counter
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import mcp_types as types
 from mcp.client import Client
-from mcp.client.session import ClientRequestContext
+from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
@@ -34,20 +34,17 @@ from ferrule.core.phrases import phrase
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.answering import Answering
 from ferrule.mcp_client.bounds import MESSAGES_PER_SECOND, OPEN_REQUESTS, QUESTIONS, TOOLS, Pace
-from ferrule.mcp_client.failures import Failed, Malformed, Trouble, first_problem, reason_of, trouble_of
+from ferrule.mcp_client.failures import Failed, Malformed, ServerLog, Trouble, first_problem, reason_of, trouble_of
 from ferrule.process.profile import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
     from contextvars import Context
 
-    from mcp.client.session import ClientSession, IncomingMessage
     from mcp.shared.dispatcher import CallOptions, ProgressFnT
     from mcp.shared.message import SessionMessage
 
     from ferrule.core.context import ToolContext
-    from ferrule.mcp_client.failures import ServerLog
     from ferrule.mcp_client.server_config import Ports, ServerConfig
     from ferrule.mcp_client.stdio_transport import DirectCalls
     from ferrule.process.references import Variables
@@ -102,7 +99,6 @@ async def _answer(session: ClientSession, key: str, request: types.InputRequest)
 
 @asynccontextmanager
 async def measured(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[tuple[Any, Any]]:
-    """A transport whose two streams are measured."""
     async with transport as (read, write):
         reading = MeasuredReading(read)
         yield reading, MeasuredWriting(write, reading)

@@ -149,7 +149,6 @@ def reason_of(error: BaseException) -> str:
 
 
 def trouble_of(error: BaseException) -> Trouble:
-    """Of what kind the innermost cause is."""
     error = _innermost(error)
     return error.trouble if isinstance(error, Failed) else _TROUBLES.get(type(error).__name__, Trouble.OTHER)
 

@@ -24,7 +24,7 @@ from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
 )
 from mcp_types.version import LATEST_MODERN_VERSION
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from ferrule._version import __version__
@@ -39,8 +39,6 @@ from ferrule.workspace.data_folder import read_json, write_json
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
     from pathlib import Path
-
-    from pydantic import BaseModel
 
 
 # Answers that are bounded: in bytes as they come, and in values before anything is made of them.
@@ -280,7 +278,10 @@ class SignedRequests(httpx2.Auth):
         if self._has_looked and (context.is_token_valid() or not context.can_refresh_token()):
             if context.is_token_valid() and context.current_tokens is not None:
                 request.headers["Authorization"] = f"Bearer {context.current_tokens.access_token}"
-            if not _wants_sign_in((yield request)):
+            response = yield request
+            wanted = response.headers.get("www-authenticate", "")
+            is_refused = response.status_code == _FORBIDDEN and _MORE_WANTED in wanted
+            if response.status_code != _UNKNOWN and not is_refused:
                 return
         flow = self._provider.async_auth_flow(request)
         try:
@@ -293,11 +294,6 @@ class SignedRequests(httpx2.Auth):
             return
         finally:
             await flow.aclose()
-
-
-def _wants_sign_in(response: httpx2.Response) -> bool:
-    wanted = response.headers.get("www-authenticate", "")
-    return response.status_code == _UNKNOWN or (response.status_code == _FORBIDDEN and _MORE_WANTED in wanted)
 
 
 # Signing in to a server over HTTP: the SDK's OAuth, with tokens that only the user can read.

@@ -36,7 +36,7 @@ from ferrule.mcp_client.failures import (
     was_undone,
     with_garbage,
 )
-from ferrule.mcp_client.remote_tool import RemoteTool, ToolListing, read_listing
+from ferrule.mcp_client.remote_tool import Definition, RemoteTool, ToolListing, read_listing
 from ferrule.process.references import Variables
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from ferrule.core.context import ToolContext
     from ferrule.mcp_client.connection import Connection, ServerOffer
-    from ferrule.mcp_client.remote_tool import Definition
     from ferrule.mcp_client.server_config import Ports, ServerConfig
 
 _STEADY_SECONDS = 30.0
@@ -146,7 +145,6 @@ class RemoteServer:
 
     @property
     def starting_since(self) -> float | None:
-        """When that began, by the monotonic clock."""
         return self._opening_at if self.starting else None
 
     # Using it
@@ -176,9 +174,7 @@ class RemoteServer:
             self._opening_at = monotonic()
             self._opening = loop.create_task(self._open(), context=anyone)
             self._opening.add_done_callback(self._opened)
-        return await self._wait_for(self._opening)
-
-    async def _wait_for(self, opening: asyncio.Task[Connection]) -> Connection:
+        opening = self._opening
         self._waiting += 1
         try:
             return await asyncio.shield(opening)
@@ -334,9 +330,7 @@ class RemoteServer:
         try:
             left = self.config.start_timeout if self._signs_in else ends - loop.time()
             listing = asyncio.create_task(self._list(connection))
-            listing.add_done_callback(
-                lambda task: task.cancelled() or task.exception()
-            )  # nobody may be left to hear it
+            listing.add_done_callback(lambda task: task.cancelled() or task.exception())  # perhaps nobody hears it
             try:
                 done, _ = await asyncio.wait({listing}, timeout=left)
             finally:
@@ -350,12 +344,8 @@ class RemoteServer:
                 ending = asyncio.create_task(connection.close(at_once=True))
                 self._endings.add(ending)
                 ending.add_done_callback(self._endings.discard)
-                raise self._failed(
-                    phrase(
-                        "it did not list its tools within {seconds} s",
-                        seconds=f"{self.config.start_timeout:g}",
-                    )
-                ) from None
+                seconds = f"{self.config.start_timeout:g}"
+                raise self._failed(phrase("it did not list its tools within {seconds} s", seconds=seconds)) from None
             await connection.close()
             if isinstance(error, asyncio.CancelledError):
                 raise

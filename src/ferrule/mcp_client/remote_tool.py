@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -20,16 +20,14 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.function_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
 from ferrule.core.shown_text import cut, cut_counted, visible
-from ferrule.core.tool import Kind
+from ferrule.core.tool import AnyKind, Kind
 from ferrule.mcp_client.bounds import ATTACHMENTS, DESCRIPTION_CHARS, SCHEMA_BYTES, SCHEMA_DEPTH, TOOLS
 from ferrule.workspace.data_folder import read_json, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from ferrule.core.context import ToolContext
-    from ferrule.core.tool import AnyKind
     from ferrule.mcp_client.server_config import ServerConfig
 
 Call = Callable[["RemoteTool", Mapping[str, Any], "ToolContext"], Awaitable[dict[str, Any]]]
@@ -60,7 +58,6 @@ def server_slug(name: str) -> str:
 
 
 def tool_name(server: str, tool: str) -> str:
-    """The name under which a server's tool is registered."""
     head = f"{PREFIX}{server_slug(server)}__"
     room = MOST - len(head)
     fits = tool and not _FOREIGN.search(tool) and len(tool) <= room
@@ -279,8 +276,6 @@ class AgreedServer:
 
 
 class RemoteTool(RawTool):
-    """One tool of one server."""
-
     def __init__(self, server: ServerConfig | AgreedServer, definition: Definition, call: Call) -> None:
         self.definition = definition
         self.server_name = name = server.name

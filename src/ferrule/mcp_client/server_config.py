@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +17,6 @@ from ferrule.mcp_client.bounds import START_SECONDS
 from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ferrule.core.elicitation import Elicitor

@@ -7,7 +7,7 @@ tools is there at once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -25,7 +25,6 @@ from ferrule.mcp_client.remote_tool import (
 from ferrule.registry.registry import NameTakenError, Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from ferrule.core.context import ToolContext
@@ -60,7 +59,6 @@ class Joined:
         return self.made
 
     async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Run a call of one of its tools."""
         if self.closed:
             from ferrule.mcp_client.failures import was_closed
 

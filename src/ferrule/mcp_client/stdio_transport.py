@@ -28,8 +28,10 @@ from mcp_types import (
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
+    JSONRPCMessage,
     JSONRPCRequest,
     JSONRPCResponse,
+    RequestId,
     jsonrpc_message_adapter,
 )
 
@@ -38,10 +40,10 @@ from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
 from ferrule.core.phrases import glued, phrase, said_by
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.bounds import Pace
-from ferrule.mcp_client.failures import NO_MESSAGE, Malformed
+from ferrule.mcp_client.failures import NO_MESSAGE, Malformed, ServerLog
 from ferrule.process import launcher
 from ferrule.process.arguments import BadArgumentError, CommandLine, checked_environment
-from ferrule.process.box import BoxFailed, open_box, start_box
+from ferrule.process.box import Box, BoxFailed, open_box, start_box
 from ferrule.process.profile import Bounds, Profile
 from ferrule.process.sandbox.denials import SandboxRefused
 from ferrule.process.sandbox.sandbox import Launch, Prepared
@@ -52,12 +54,8 @@ if TYPE_CHECKING:
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp_types import JSONRPCMessage, RequestId
 
-    from ferrule.mcp_client.failures import ServerLog
     from ferrule.mcp_client.server_config import ServerBox
-    from ferrule.process.box import Box
-    from ferrule.process.sandbox.sandbox import Sandbox
 
 logger = logging.getLogger("ferrule.mcp")
 
@@ -112,6 +110,13 @@ async def start_program(
             launch = Launch(words, environment, str(folder))
             box = await start_box(Prepared(launch), (reading, writing, complaining))
         else:
+            from ferrule.process.sandbox.choose import best_sandbox
+
+            sandbox = best_sandbox()
+            if not sandbox.confines:  # a program that must be confined is not started without
+                raise CannotStart(
+                    phrase("it may only run in a sandbox, and none works here; `ferrule doctor` says why")
+                )
             profile = Profile(
                 writable=(folder, *map(Path, confinement.writable)),
                 folder=folder,
@@ -123,9 +128,7 @@ async def start_program(
                 home=folder,
                 emptied=(*own_places(), *map(Path, confinement.emptied)),
             )
-            box = await open_box(
-                _confining_sandbox(), profile, words, stdin=reading, stdout=writing, stderr=complaining
-            )
+            box = await open_box(sandbox, profile, words, stdin=reading, stdout=writing, stderr=complaining)
     except BaseException as error:
         for ours in (stdin, stdout, stderr):
             os.close(ours)
@@ -140,16 +143,6 @@ async def start_program(
         for theirs in (reading, writing, complaining):
             os.close(theirs)
     return box, (stdin, stdout, stderr)
-
-
-def _confining_sandbox() -> Sandbox:
-    """One that holds what it promises; a program that must be confined is not started without."""
-    from ferrule.process.sandbox.choose import best_sandbox
-
-    found = best_sandbox()
-    if not found.confines:
-        raise CannotStart(phrase("it may only run in a sandbox, and none works here; `ferrule doctor` says why"))
-    return found
 
 
 async def end_program(box: Box, patience: float = 1.0, *, to_notice: float | None = None) -> tuple[str, ...]:
@@ -230,7 +223,6 @@ class DirectCalls:
 
     @property
     def open(self) -> Collection[int]:
-        """The ids of those that wait for an answer."""
         return self._waiting.keys()
 
     def note_stamp(self, params: Mapping[str, Any] | None) -> None:
@@ -509,7 +501,6 @@ class StdioTransport:
         return JSONRPCError(jsonrpc="2.0", id=request, error=error)
 
     def _open(self) -> list[RequestId]:
-        """The requests that wait for an answer."""
         return [*self.direct.open, *([] if self._asked is None else [self._asked])]
 
     def _only(self) -> RequestId | None:

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from ferrule.core.phrases import advice, phrase
 from ferrule.core.shown_text import cut, shown_argument
 from ferrule.mcp_client.remote_tool import RemoteTool
-from ferrule.mcp_client.server_config import without_secrets
+from ferrule.mcp_client.server_config import ServerConfig, without_secrets
 from ferrule.process.references import places_in
 from ferrule.workspace.data_folder import read_json, write_json
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.core.tool import Tool
-    from ferrule.mcp_client.server_config import ServerConfig
 
 
 # The guard against tools that change once they are allowed.
