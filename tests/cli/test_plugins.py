@@ -19,6 +19,7 @@ from tests.plugins.market_site import serving
 from tests.plugins.wheels import COUNT, make_wheel, wordy
 
 from ferrule.plugins.install import FoundPlugin, fetched
+from ferrule.plugins.lock import LockedPlugin
 from ferrule.plugins.manifest import PluginError, read_file
 from ferrule.workspace.data_folder import write_json
 
@@ -375,7 +376,7 @@ def test_a_lie_about_a_kind_is_found_out(ferrule: Command) -> None:
 def test_another_file_than_was_published_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
     wheel = wordy(tmp_path)
-    found = FoundPlugin(read_file(wheel), "a market", wheel, sha256="0" * 64)
+    found = FoundPlugin(LockedPlugin(read_file(wheel), "a market"), wheel, sha256="0" * 64)
     with pytest.raises(PluginError, match="is not the one that was published"), fetched(found):
         pass
     assert not (tmp_path / "data/plugins/wordy").exists()

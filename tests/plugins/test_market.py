@@ -20,8 +20,16 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ferrule.plugins import market as market_module
-from ferrule.plugins.fetch import checked_address, fetch
-from ferrule.plugins.market import Market, add_market, find_market, markets, refresh_market, remove_market
+from ferrule.plugins.market import (
+    Market,
+    add_market,
+    checked_address,
+    fetch,
+    find_market,
+    markets,
+    refresh_market,
+    remove_market,
+)
 from ferrule.plugins.offers import find_offer, find_offers, near_names
 from ferrule.plugins.plugin_files import withdrawn_names
 from ferrule.plugins.signed_index import INDEX_FILE, MarketError, check, public_key, sign

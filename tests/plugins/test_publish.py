@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.plugins.fetch import fetch
-from ferrule.plugins.market import add_market, refresh_market
+from ferrule.plugins.market import add_market, fetch, refresh_market
 from ferrule.plugins.offers import find_offer
 from ferrule.plugins.plugin_files import withdrawn_names
 from ferrule.plugins.publish import Published, publish

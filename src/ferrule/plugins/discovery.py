@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from ferrule import DefinitionError, NameTakenError, Plugin, Tool
 from ferrule.extension.hosting import run_step
 from ferrule.plugins.plugin import BrokenModule, Offered, ToolMaker, is_tool_class, plugin_from, reason_of
-from ferrule.plugins.tools_folder import KEPT, ToolsFolder
+from ferrule.plugins.tools_folder import KEPT, FileTools, ToolsFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from importlib.metadata import EntryPoint
 
     from ferrule import Registry
-    from ferrule.plugins.tools_folder import FileTools
     from ferrule.plugins.tools_index import Sources
 
 
@@ -108,13 +106,11 @@ class FolderTools:
 
     @property
     def started(self) -> list[Plugin]:
-        """The plugins that were started and not ended."""
         return list(self._started.values())
 
     # Watching
 
     def watch(self) -> None:
-        """Start watching the files."""
         self._thread = threading.Thread(target=self._follow, name="ferrule-tools-watch", daemon=True)
         self._thread.start()
 
@@ -127,26 +123,22 @@ class FolderTools:
     def _follow(self) -> None:
         pause = self._pause
         while not self._ended.wait(pause):
-            began, unlisted = time.monotonic(), dict(self._unlisted)
+            began, unlisted, known = time.monotonic(), dict(self._unlisted), set(self.broken)
             try:
                 changed = [folder for folder in self.folders if self._look(folder) != folder.sources]
                 pause = max(self._pause, _SHARE * (time.monotonic() - began))
+                for folder in changed:
+                    sources = self._settled(folder)
+                    if self._ended.is_set():
+                        return
+                    folder.refresh(sources)
                 if changed or self._unlisted != unlisted:
-                    self._load_again(changed)
+                    self._join()
+                    for one in self.broken:
+                        if one not in known:
+                            logger.warning("%s: %s", one.source, one.reason)
             except Exception:
                 logger.exception("Watching the tools folders failed; trying again")
-
-    def _load_again(self, changed: list[WatchedFolder]) -> None:
-        known = set(self.broken)
-        for folder in changed:
-            sources = self._settled(folder)
-            if self._ended.is_set():
-                return
-            folder.refresh(sources)
-        self._join()
-        for one in self.broken:
-            if one not in known:
-                logger.warning("%s: %s", one.source, one.reason)
 
     def _settled(self, folder: WatchedFolder) -> Sources | None:
         """The files once they have stopped changing, or after a while."""
@@ -252,12 +244,11 @@ def name_taken(tool: Tool[Any], source: str, holder: str) -> BrokenModule:
 
 
 ENTRY_POINTS = "ferrule.tools"
+_POINT = "entry point {0.name} ({0.value})"
 
 
 @dataclass(slots=True)
 class Discovered:
-    """What was found, and what could not be loaded."""
-
     plugins: list[Plugin] = field(default_factory=list[Plugin])
     broken: list[BrokenModule] = field(default_factory=list[BrokenModule])
 
@@ -290,17 +281,13 @@ def discover_installed() -> Discovered:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a package may fail in any way, and must not take us along
-            found.broken.append(BrokenModule(_source_of(point), reason_of(error)))
+            found.broken.append(BrokenModule(_POINT.format(point), reason_of(error)))
     return found
 
 
 def _of_point(point: EntryPoint, broken: list[BrokenModule]) -> Plugin:
     version = point.dist.version if point.dist is not None else ""
-    return as_plugin(point.load(), point.name, version, _source_of(point), broken)
-
-
-def _source_of(point: EntryPoint) -> str:
-    return f"entry point {point.name} ({point.value})"
+    return as_plugin(point.load(), point.name, version, _POINT.format(point), broken)
 
 
 def discover_folder(folder: Path) -> Discovered:

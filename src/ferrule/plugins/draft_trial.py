@@ -28,22 +28,10 @@ if TYPE_CHECKING:
 
 _BLOCKING_RULES = frozenset({"F010", "F011", "F012", "F023"})
 """Lint rules about words that a model cannot do without; they count like errors here."""
-_CHANGES = frozenset(
-    {
-        "os.remove",
-        "os.rename",
-        "os.rmdir",
-        "os.mkdir",
-        "os.truncate",
-        "os.chmod",
-        "os.link",
-        "os.symlink",
-        "os.utime",
-        "os.chown",
-        "os.setxattr",
-        "shutil.rmtree",
-    }
-)
+_CHANGES = frozenset({
+    "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod", "os.link", "os.symlink", "os.utime",
+    "os.chown", "os.setxattr", "shutil.rmtree",
+})  # fmt: skip
 _PROGRAMS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"})
 _OF_THE_SYSTEM = ("/usr", "/lib", "/lib64", "/dev", "/proc", "/sys", "/etc/localtime", "/etc/ld.so.cache")
 _MOST_NAMED = 20

@@ -176,7 +176,6 @@ def _parsed(code: str) -> ast.Module:
 
 
 def _marked(function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr | None:
-    """Its `@tool`, with or without options."""
     for one in function.decorator_list:
         called = one.func if isinstance(one, ast.Call) else one
         if isinstance(called, ast.Name) and called.id == "tool":
@@ -250,26 +249,21 @@ def _without_types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator
 
 
 def _missing_modules(tree: ast.Module) -> Iterator[str]:
-    for node, name in _imports(tree):
-        top = name.partition(".")[0]
-        if not top:
-            yield f"Line {node.lineno}: a draft is one file and cannot import from its folder."
-        elif top not in sys.stdlib_module_names:
-            try:
-                found = find_spec(top)
-            except (ImportError, ValueError):
-                found = None
-            if found is None:
-                yield f"Line {node.lineno}: the module `{top}` is not installed; use the standard library."
-
-
-def _imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for one in node.names:
-                yield node, one.name
-        elif isinstance(node, ast.ImportFrom):
-            yield node, "" if node.level else node.module or ""
+        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = ["" if node.level else node.module or ""]
+        for top in (name.partition(".")[0] for name in names):
+            line = cast("ast.stmt", node).lineno
+            if not top:
+                yield f"Line {line}: a draft is one file and cannot import from its folder."
+            elif top not in sys.stdlib_module_names:
+                try:
+                    found = find_spec(top)
+                except (ImportError, ValueError):
+                    found = None
+                if found is None:
+                    yield f"Line {line}: the module `{top}` is not installed; use the standard library."
 
 
 def _with_version(code: str, function: ast.FunctionDef | ast.AsyncFunctionDef, version: str) -> str:

@@ -61,18 +61,16 @@ _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)
 
 @dataclass(slots=True, frozen=True)
 class FoundPlugin:
-    """A plugin that can be installed: what it says of itself, and its file where it is one."""
+    """A plugin that can be installed: what is known of it before, and its file where it is one."""
 
-    manifest: Manifest
-    source: str
+    plugin: LockedPlugin
     file: Path | None = None
-    proof: str = ""
-    published: str = ""
-    market: str = ""
-    release: str = ""
-    """What its market calls this version."""
     sha256: str = ""
     """What the file must have, where somebody vouches for it."""
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.plugin.manifest
 
 
 def find_local(source: str) -> FoundPlugin | None:
@@ -81,11 +79,11 @@ def find_local(source: str) -> FoundPlugin | None:
         return _package(source)
     file = Path(source).expanduser()
     if file.suffix in (".whl", ".mcpb"):
-        return FoundPlugin(read_file(file), str(file.absolute()), file, proof=_BY_NOBODY)
+        return FoundPlugin(LockedPlugin(read_file(file), str(file.absolute()), _BY_NOBODY), file)
     if file.suffix == ".json":
         try:
             document = json.loads(read_given(file))
-            return FoundPlugin(read_server_json(document), str(file.absolute()), proof=_BY_NOBODY)
+            return FoundPlugin(LockedPlugin(read_server_json(document), str(file.absolute()), _BY_NOBODY))
         except OSError as error:
             raise PluginError(phrase("{file} cannot be read: {why}.", file=file, why=error.strerror)) from None
         except (ValueError, RecursionError) as error:
@@ -124,13 +122,13 @@ def _package(source: str) -> FoundPlugin:
         raise PluginError(phrase("`{name}`: {why}.", name=package, why=first_problem(error))) from None
     registry = "PyPI" if python else "npm"
     proof = phrase("The account that owns `{name}` on {registry}; no signature.", name=name, registry=registry)
-    return FoundPlugin(manifest, source, proof=proof)
+    return FoundPlugin(LockedPlugin(manifest, source, proof))
 
 
 @contextmanager
 def find_offered(name: str, market: str | None, note: Callable[[str], object]) -> Generator[FoundPlugin]:
     """What a market offers under a name, or `NAME==VERSION`, with its file here for as long as the block runs."""
-    from ferrule.plugins.fetch import fetch
+    from ferrule.plugins.market import fetch
     from ferrule.plugins.offers import find_offer, refresh_for_install
 
     wanted, _, version = name.partition("==")
@@ -141,8 +139,8 @@ def find_offered(name: str, market: str | None, note: Callable[[str], object]) -
             phrase("`{name}` {version} was withdrawn: {why}.", name=offer.name, version=offer.version,
                    why=offer.withdrawn.reason.rstrip("."))
         )  # fmt: skip
-    found = partial(
-        FoundPlugin,
+    locked = partial(
+        LockedPlugin,
         source=f"{offer.market}:{offer.name}",
         proof=offer.proof,
         published=offer.published_at.date().isoformat() if offer.published_at else "",
@@ -150,7 +148,7 @@ def find_offered(name: str, market: str | None, note: Callable[[str], object]) -
         release=offer.version,
     )
     if not offer.files:
-        yield found(read_server_json(offer.server))
+        yield FoundPlugin(locked(read_server_json(offer.server)))
         return
     offered = _fitting(offer)
     with OwnedFolder(plugins_folder(), prefix=".new-") as folder:
@@ -159,11 +157,11 @@ def find_offered(name: str, market: str | None, note: Callable[[str], object]) -
         if not offered.sha256:
             raise PluginError(phrase("The file of `{name}` has no hash in {market}, so it is not installed.",
                                      name=offer.name, market=offer.market))  # fmt: skip
-        here = found(read_file(file), file=file, sha256=offered.sha256)
+        here = FoundPlugin(locked(read_file(file)), file, offered.sha256)
         _require_fit(here)
         said = here.manifest
         if offer.from_registry:  # it knows nothing of tools and needs, and a bundle nothing of the registry's names
-            here = replace(here, manifest=_changed(said, name=offer.name.lower(), version=offer.version))
+            here = replace(here, plugin=locked(_changed(said, name=offer.name.lower(), version=offer.version)))
         elif (offer.name, offer.version, offer.kinds, offer.needs) != (
             said.name, said.version, {one.name: one.kind for one in said.tools}, said.needs
         ):  # fmt: skip
@@ -217,20 +215,9 @@ def fetched(found: FoundPlugin) -> Generator[StagedPlugin]:
         program = making.path / "program"
         program.mkdir()
         manifest, packages = _packages(found, program)
-        yield StagedPlugin(
-            LockedPlugin(
-                manifest=manifest,
-                source=found.source,
-                proof=str(found.proof),
-                published=found.published,
-                market=found.market,
-                release=found.release,
-                packages=packages,
-                tree=tree_digest(program),
-                installed=datetime.now(UTC).date().isoformat(),
-            ),
-            making.path,
-        )
+        today = datetime.now(UTC).date().isoformat()
+        plugin = replace(found.plugin, manifest=manifest, packages=packages, tree=tree_digest(program), installed=today)
+        yield StagedPlugin(replace(plugin, proof=str(plugin.proof)), making.path)
 
 
 def _copied(found: FoundPlugin, folder: Path) -> FoundPlugin:
@@ -381,12 +368,12 @@ def _python_packages(
     import venv
 
     venv.EnvBuilder(symlinks=True, with_pip=False).create(program / _VENV)
-    installer = _installer()
-    packages = installer.locked(requirements, python_of(program)) if requirements else ()
+    uv, python = _installer(), python_of(program)
+    packages = _locked(uv, requirements, python) if requirements else ()
     lines = [f"{one.name}=={one.version} {' '.join(f'--hash={each}' for each in one.hashes)}" for one in packages]
     lines += [f"{(program / _FILES / one.file).as_uri()} --hash={one.hashes[0]}" for one in files]
     if lines:
-        installer.install(lines, python_of(program))
+        _install(uv, lines, python)
     return packages
 
 
@@ -409,68 +396,48 @@ sys.exit(main(sys.argv[1:]))
 """pip builds what a dependency names by its address, whatever `--only-binary` says: building runs code."""
 
 
-class _Pip:
-    """The installer that comes with Python."""
-
-    def locked(self, requirements: Sequence[str], python: Path) -> tuple[LockedPackage, ...]:
-        # In this very Python, which is the plugin's too, so that nothing but wheels is looked at.
-        words = ProgramWords("-P").option("-c", _ONLY_WHEELS, "install").add(_QUIETLY)
-        words.add(ProgramWords("--dry-run", "--ignore-installed", "--report", "-", "--only-binary", ":all:"))
-        done = _run(words.operand(*requirements).line(sys.executable), python.parent)
-        report = cast("dict[str, Any]", json.loads(done))
-        return tuple(
-            LockedPackage(
-                one["metadata"]["name"],
-                one["metadata"]["version"],
-                (f"sha256:{one['download_info']['archive_info']['hashes']['sha256']}",),
-            )
-            for one in report["install"]
-        )
-
-    def install(self, lines: Sequence[str], python: Path) -> None:
-        with _requirements(lines) as file:
-            words = ProgramWords("-P", "-m", "pip").option("--python", str(python)).operand("install").add(_QUIETLY)
-            _run(words.add(_FROM_LOCK).option("-r", file).line(sys.executable), python.parent)
-
-
-class _Uv:
-    """Quicker, where it is installed."""
-
-    def __init__(self, program: str) -> None:
-        self._program = program
-
-    def locked(self, requirements: Sequence[str], python: Path) -> tuple[LockedPackage, ...]:
-        with _requirements(requirements) as file:
-            words = ProgramWords("pip", "compile", "--quiet").option("--python", str(python))
-            words.add(ProgramWords("--generate-hashes", "--only-binary", ":all:", "--no-header", "--no-annotate"))
-            done = _run(words.operand(file).line(self._program), python.parent)
-        pinned = ((_PINNED.match(line.strip()), line) for line in done.replace("\\\n", " ").splitlines())
-        return tuple(
-            LockedPackage(found[1], found[2], tuple(re.findall(r"--hash=(sha256:[0-9a-f]{64})", line)))
-            for found, line in pinned
-            if found
-        )
-
-    def install(self, lines: Sequence[str], python: Path) -> None:
-        with _requirements(lines) as file:
-            words = ProgramWords("pip", "install", "--quiet").option("--python", str(python)).add(_FROM_LOCK)
-            _run(words.option("-r", file).line(self._program), python.parent)
-        # Not by uv, whose compiler is the plugin's own Python: files of packages (`*.pth`) run when that starts.
-        words = ProgramWords("-I", "-S", "-m", "compileall", "-qq", "-j", "2").operand(str(python.parents[1] / "lib"))
-        _run(words.line(sys.executable), python.parent, may_fail=True)
-
-
-def _installer() -> _Pip | _Uv:
-    if (uv := shutil.which("uv")) is not None:
-        return _Uv(uv)
+def _installer() -> str | None:
+    """The program of uv, which is quicker; None for the pip that comes with Python."""
     from importlib.util import find_spec
 
-    if find_spec("pip") is None:
+    uv = shutil.which("uv")
+    if uv is None and find_spec("pip") is None:
         raise PluginError(
             phrase("Installing a plugin needs uv or pip, and neither is there."),
             suggestion=phrase("Install uv, or run: python -m ensurepip"),
         )
-    return _Pip()
+    return uv
+
+
+def _locked(uv: str | None, requirements: Sequence[str], python: Path) -> tuple[LockedPackage, ...]:
+    """All that these packages come to, with their hashes."""
+    if uv is None:
+        # In this very Python, which is the plugin's too, so that nothing but wheels is looked at.
+        words = ProgramWords("-P").option("-c", _ONLY_WHEELS, "install").add(_QUIETLY)
+        words.add(ProgramWords("--dry-run", "--ignore-installed", "--report", "-", "--only-binary", ":all:"))
+        report: dict[str, Any] = json.loads(_run(words.operand(*requirements).line(sys.executable), python.parent))
+        found = [(one["metadata"], one["download_info"]["archive_info"]["hashes"]) for one in report["install"]]
+        return tuple(LockedPackage(one["name"], one["version"], (f"sha256:{by['sha256']}",)) for one, by in found)
+    with _requirements(requirements) as file:
+        words = ProgramWords("pip", "compile", "--quiet").option("--python", str(python))
+        words.add(ProgramWords("--generate-hashes", "--only-binary", ":all:", "--no-header", "--no-annotate"))
+        done = _run(words.operand(file).line(uv), python.parent)
+    pinned = ((_PINNED.match(line.strip()), line) for line in done.replace("\\\n", " ").splitlines())
+    hashed = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
+    return tuple(LockedPackage(found[1], found[2], (*hashed.findall(line),)) for found, line in pinned if found)
+
+
+def _install(uv: str | None, lines: Sequence[str], python: Path) -> None:
+    with _requirements(lines) as file:
+        if uv is None:
+            words = ProgramWords("-P", "-m", "pip").option("--python", str(python)).operand("install").add(_QUIETLY)
+        else:
+            words = ProgramWords("pip", "install", "--quiet").option("--python", str(python))
+        _run(words.add(_FROM_LOCK).option("-r", file).line(uv or sys.executable), python.parent)
+    if uv is not None:
+        # Not by uv, whose compiler is the plugin's own Python: files of packages (`*.pth`) run when that starts.
+        words = ProgramWords("-I", "-S", "-m", "compileall", "-qq", "-j", "2").operand(str(python.parents[1] / "lib"))
+        _run(words.line(sys.executable), python.parent, may_fail=True)
 
 
 @contextmanager

@@ -67,8 +67,6 @@ def granted(needs: Needs) -> PluginGrants:
 
 @dataclass(slots=True, frozen=True)
 class LockedPlugin:
-    """A plugin that is installed."""
-
     manifest: Manifest
     source: str
     """What it was installed from, as it was typed or found."""

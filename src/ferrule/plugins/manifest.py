@@ -104,8 +104,6 @@ class Needs(_Declared):
 
 
 class PluginTool(_Declared):
-    """A tool as its plugin declares it."""
-
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     kind: ToolKind = "unknown"
     summary: ShortText = ""

@@ -6,12 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from ferrule.extension import phrase
-from ferrule.plugins.manifest import PLUGIN_NAME, PluginError, normal, read_project
+from ferrule.plugins.manifest import PLUGIN_NAME, Manifest, PluginError, normal, read_project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ferrule.plugins.manifest import Manifest
 
 _PROJECT = """\
 [project]

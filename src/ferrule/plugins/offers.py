@@ -9,7 +9,7 @@ import json
 import logging
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin
@@ -19,17 +19,14 @@ from pydantic import ValidationError
 from ferrule import ErrorKind
 from ferrule.extension import MissingExtraError, locked, nearest, phrase, write_json
 from ferrule.extension.hosting import edits, without_twins
-from ferrule.plugins.fetch import registry_page
 from ferrule.plugins.manifest import Needs, as_object
-from ferrule.plugins.market import find_market, kept_payload, markets, now, refresh_market
+from ferrule.plugins.market import Market, find_market, kept_payload, markets, now, refresh_market, registry_page
 from ferrule.plugins.plugin_files import write_withdrawn
-from ferrule.plugins.signed_index import MarketError, Withdrawal, in_words, parse_index
+from ferrule.plugins.signed_index import IndexEntry, MarketError, Withdrawal, in_words, parse_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ferrule.plugins.market import Market
-    from ferrule.plugins.signed_index import IndexEntry
 
 logger = logging.getLogger("ferrule.plugins")
 
@@ -61,16 +58,16 @@ class PluginOffer:
     server: dict[str, Any]
     """Its `server.json`."""
     files: tuple[OfferedFile, ...]
-    kinds: dict[str, str]
-    """The kind of each tool; empty where the source does not say."""
-    needs: Needs
     publisher: str
-    ferrule: str
-    """The versions of Ferrule that it works with, if it says."""
     proof: str
     published_at: datetime | None
-    reviewed: datetime | None
     withdrawn: Withdrawal | None
+    kinds: dict[str, str] = field(default_factory=dict[str, str])
+    """The kind of each tool; empty where the source does not say."""
+    needs: Needs = field(default_factory=Needs)
+    ferrule: str = ""
+    """The versions of Ferrule that it works with, if it says."""
+    reviewed: datetime | None = None
     from_registry: bool = False
 
 
@@ -271,13 +268,9 @@ def _registry_offer(market: Market, entry: Any) -> PluginOffer | None:
                 for one in server.get("packages") or ()
                 if one.get("registryType") == "mcpb"
             ),
-            kinds={},
-            needs=Needs(),
             publisher=name.partition("/")[0],
-            ferrule="",
             proof=market.proof,
             published_at=moment,
-            reviewed=None,
             withdrawn=withdrawn,
             from_registry=True,
         )
@@ -321,13 +314,11 @@ def near_names(name: str, also: Iterable[str] = ()) -> list[str]:
 
 
 def _is_near(one: str, other: str) -> bool:
-    if one == other:
-        return True
     (space, _, name), (other_space, _, other_name) = one.rpartition("/"), other.rpartition("/")
     if not space or not other_space:  # a bare name passes for any publisher's
-        return _is_close(name, other_name)
+        return one == other or _is_close(name, other_name)
     # Similar names of one publisher are no disguise.
-    return space != other_space and _is_close(space, other_space) and _is_close(name, other_name)
+    return one == other or (space != other_space and _is_close(space, other_space) and _is_close(name, other_name))
 
 
 def _is_close(one: str, other: str) -> bool:

@@ -9,21 +9,18 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule import DefinitionError, Plugin, Tool, raw_tool
+from ferrule import Decision, DefinitionError, Invocation, Plugin, Session, Tool, raw_tool
 from ferrule.extension import flattened, give_back_stdout, phrase, take_stdout
 from ferrule.extension.hosting import refuse_hidden, signature_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
     from types import ModuleType
-
-    from ferrule import Decision, Invocation, Session
 
 
 class HeldByTheBox:
@@ -105,7 +102,10 @@ class ToolMaker:
             if isinstance(one, BrokenModule):
                 found.broken.append(one)
             elif not isinstance(one, Tool):
-                found.broken.append(BrokenModule(self._source, _no_tool(one)))
+                why = f"`TOOLS` lists a plain function, `{getattr(one, '__name__', '?')}`; decorate it with @tool"
+                if not inspect.isroutine(one):
+                    why = flattened(f"`TOOLS` must be a list of tools, but has {_shown(one)}", _MOST_CHARACTERS)
+                found.broken.append(BrokenModule(self._source, why))
             elif not any(one is known for known in found.tools):
                 found.tools.append(cast("Tool[Any]", one))
         return found
@@ -169,14 +169,10 @@ def _plugins_in(namespace: dict[str, Any]) -> Iterator[Any]:
         is_called_so = name in _NAMES and not inspect.ismodule(value)
         if isinstance(value, Plugin) or (is_called_so and (isinstance(value, Mapping) or hasattr(value, "tools"))):
             yield value
-    if _lists_schemas(namespace.get("tools")):
+    tools = namespace.get("tools")
+    listed: list[Any] = list(cast("list[Any]", tools)) if isinstance(tools, (list, tuple)) else []
+    if any(isinstance(one, Mapping) and {"schema", "handler"} <= one.keys() for one in listed):
         yield namespace
-
-
-def _lists_schemas(tools: Any) -> bool:
-    return isinstance(tools, (list, tuple)) and any(
-        isinstance(one, Mapping) and {"schema", "handler"} <= one.keys() for one in cast("list[Any]", tools)
-    )
 
 
 def plugin_from(value: Any, name: str, source: str) -> Plugin:
@@ -253,12 +249,6 @@ def _needed_arguments(cls: type[Tool[Any]]) -> list[str]:
         return []
     named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind in named]
-
-
-def _no_tool(value: Any) -> str:
-    if inspect.isroutine(value):
-        return f"`TOOLS` lists a plain function, `{getattr(value, '__name__', '?')}`; decorate it with @tool"
-    return flattened(f"`TOOLS` must be a list of tools, but has {_shown(value)}", _MOST_CHARACTERS)
 
 
 def _shown(value: Any) -> str:

@@ -23,6 +23,7 @@ from ferrule.extension import LineReader, MissingExtraError, TooLong, cut, phras
 from ferrule.extension.hosting import catalogue, dangers_of, tool_name, translated
 from ferrule.plugins.consent import (
     NotAgreed,
+    PluginQuestion,
     PluginWishes,
     added_grants,
     as_asked,
@@ -35,14 +36,12 @@ from ferrule.plugins.consent import (
     remove_plugin,
     secrets_of,
 )
-from ferrule.plugins.lock import must_find, read_lock
+from ferrule.plugins.lock import LockedPlugin, must_find, read_lock
 from ferrule.plugins.plugin_files import plugins_folder, withdrawn_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ferrule.plugins.consent import PluginQuestion
-    from ferrule.plugins.lock import LockedPlugin
 
 _SECONDS = 1_800
 _SECONDS_TO_END = 5.0
@@ -265,16 +264,12 @@ async def _line_of_child(asked: bytes, said: IO[bytes]) -> bytes | TooLong | Non
         return None
     finally:
         child.stdin.close()  # it ends when nobody waits for it any more
-        await _ended(child)
-
-
-async def _ended(child: asyncio.subprocess.Process) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_SECONDS_TO_END):
-            await child.wait()
-    with suppress(ProcessLookupError):  # with whatever it started
-        os.killpg(child.pid, signal.SIGKILL)
-    await child.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SECONDS_TO_END):
+                await child.wait()
+        with suppress(ProcessLookupError):  # with whatever it started
+            os.killpg(child.pid, signal.SIGKILL)
+        await child.wait()
 
 
 def _worded(document: Any, said: Callable[[str], str]) -> Any:

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 
 from ferrule import ErrorKind
 from ferrule.extension import joined, locked, phrase, write_atomically
-from ferrule.plugins.fetch import checked_address
-from ferrule.plugins.manifest import PluginError, first_problem, read_manifest
+from ferrule.plugins.manifest import Manifest, PluginError, first_problem, read_manifest
+from ferrule.plugins.market import checked_address
 from ferrule.plugins.signed_index import (
     INDEX_FILE,
     PLUGIN_META,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from ferrule.plugins.manifest import Manifest
 
 FILES = "files"
 _SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
@@ -116,15 +115,11 @@ def publish(
                 write_atomically(out / FILES / name, data)
         write_atomically(out / INDEX_FILE, sign(index.to_json(), key))  # last: it names files that are there
     known = {one.key for one in before.servers} if before else set[_NameAndVersion]()
+    added, dropped = sorted(plugins.keys() - known), sorted(known - entries.keys())
+    withdrawn = sorted(one for one, entry in entries.items() if entry.plugin.withdrawn)
+    public = public_key(key)
     return Published(
-        serial=index.metadata.serial,
-        key=public_key(key),
-        key_is_new=key_is_new,
-        expires_at=index.metadata.expires_at,
-        plugins=sorted(plugins),
-        added=sorted(plugins.keys() - known),
-        dropped=sorted(known - entries.keys()),
-        withdrawn=sorted(one for one, entry in entries.items() if entry.plugin.withdrawn),
+        metadata.serial, public, key_is_new, metadata.expires_at, sorted(plugins), added, dropped, withdrawn
     )
 
 

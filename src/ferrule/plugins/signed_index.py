@@ -112,8 +112,6 @@ class IndexMetadata(BaseModel):
 
 
 class MarketIndex(BaseModel):
-    """A whole index."""
-
     servers: Annotated[list[IndexEntry], Field(max_length=100_000)]
     metadata: IndexMetadata
 
@@ -262,5 +260,4 @@ def _cryptography() -> tuple[Any, Any, Any]:
 
 
 def in_words(moment: datetime) -> str:
-    """A moment as messages name it."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

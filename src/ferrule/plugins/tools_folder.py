@@ -470,7 +470,6 @@ class ToolsFolder:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """`__import__` for the files of this folder."""
         scope = globals or {}
         importer = str(scope.get("__name__", ""))
         top = name.partition(".")[0]

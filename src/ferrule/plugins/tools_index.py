@@ -258,8 +258,6 @@ class _FileNames:
 
 
 class ToolsIndex:
-    """What is kept of one folder."""
-
     def __init__(self, folder: str) -> None:
         self._folder = folder
         name = hashlib.sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()[:32]
