@@ -8,30 +8,34 @@ dataclasses, so that they can be declared where settings are read and in a progr
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ferrule import ToolError
 from ferrule.extension import advice, joined, nearest, phrase
 from ferrule.toolbox.failures import not_found
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
 T = TypeVar("T")
 
-_STRICT_KEYS = {"extra": "forbid"}
+
+class _Settings:
+    """What an account of any kind is: its keys are these and no others."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
+
+    def __post_init__(self) -> None:
+        if not 0 < getattr(self, "timeout", 1.0) < float("inf"):
+            raise ValueError("`timeout` is a number of seconds above 0")
 
 
 @dataclass(slots=True)
-class DatabaseAccount:
+class DatabaseAccount(_Settings):
     """A database: `sqlite:///data/app.db`, `postgresql://user@host/name`, `mysql://user@host/name`,
     `duckdb:///data/facts.duckdb`. A relative file starts at the workspace.
     """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     url: str
     password: str = field(default="", repr=False)
@@ -39,17 +43,12 @@ class DatabaseAccount:
     read_only: bool = False
     """Whether ChangeDatabase may not be used with it."""
 
-    def __post_init__(self) -> None:
-        _require_seconds(self.timeout)
-
 
 @dataclass(slots=True)
-class MailAccount:
+class MailAccount(_Settings):
     """A mailbox: `imap = "imaps://imap.example.org"` to read, `smtp = "smtps://smtp.example.org"` to send; with
     `imap://` and `smtp://` STARTTLS is required, except on this machine. `user` is the address unless given.
     """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     address: str
     name: str = ""
@@ -59,15 +58,10 @@ class MailAccount:
     password: str = field(default="", repr=False)
     timeout: float = 30.0
 
-    def __post_init__(self) -> None:
-        _require_seconds(self.timeout)
-
 
 @dataclass(slots=True)
-class CalendarAccount:
+class CalendarAccount(_Settings):
     """Calendars on a CalDAV server: the address of one calendar, or of an account that has several."""
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     url: str
     user: str = ""
@@ -76,17 +70,12 @@ class CalendarAccount:
     """What times without a zone are in, such as `Europe/Berlin`; this machine's unless given."""
     timeout: float = 30.0
 
-    def __post_init__(self) -> None:
-        _require_seconds(self.timeout)
-
 
 @dataclass(slots=True)
-class Credential:
+class Credential(_Settings):
     """What HttpRequest and tools of APIs send to some `hosts` and no others: a header (`Authorization` unless named)
     with `value`, or `user` and `password`, or a `query` parameter with `value`.
     """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     hosts: list[str]
     header: str = ""
@@ -103,12 +92,10 @@ class Credential:
 
 
 @dataclass(slots=True)
-class Api:
+class Api(_Settings):
     """An HTTP API whose operations become tools: `spec` is a file with its OpenAPI document. `operations` are the ones
     to offer, by id or `GET /path`, all unless given.
     """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     spec: Path
     base_url: str = ""
@@ -117,19 +104,17 @@ class Api:
 
 
 @dataclass(slots=True)
-class WebAccess:
+class WebAccess(_Settings):
     """What FetchPage, HttpRequest and tools of APIs may reach besides the public internet: hosts and networks such as
     `localhost`, `build.example.org` or `10.1.0.0/16`.
     """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     private: list[str] = field(default_factory=list[str])
     timeout: float = 30.0
     most_bytes: int = 20_000_000
 
     def __post_init__(self) -> None:
-        _require_seconds(self.timeout)
+        _Settings.__post_init__(self)
         if self.most_bytes < 1:
             raise ValueError("`most_bytes` must be at least 1")
 
@@ -149,11 +134,6 @@ class Accounts:
     vaults: list[Path] = field(default_factory=list[Path])
     workspace: Path | None = field(default=None, compare=False)
     """Where relative files start while accounts are only checked; a call starts them at its session's workspace."""
-
-
-def _require_seconds(timeout: float) -> None:
-    if not 0 < timeout < float("inf"):
-        raise ValueError("`timeout` is a number of seconds above 0")
 
 
 def named(accounts: Mapping[str, T], name: str, what: str, more: str = "") -> T:

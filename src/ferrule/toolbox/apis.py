@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from pydantic import Field
 
@@ -17,7 +18,9 @@ from ferrule import (
     CallInfo,
     Description,
     InvalidParamsError,
+    Problem,
     Session,
+    Tool,
     ToolContext,
     ToolError,
     Touch,
@@ -25,27 +28,23 @@ from ferrule import (
     tool,
 )
 from ferrule.extension import MOST_EDITABLE, SECONDS_TO_CHANGE, SchemaParams, files_of, nearest, phrase, touching
-from ferrule.toolbox.accounts import AccountCheck, named
+from ferrule.toolbox.accounts import AccountCheck, Accounts, Api, Credential, named
 from ferrule.toolbox.failures import invalid, not_found
-from ferrule.toolbox.http_answer import (
+from ferrule.toolbox.http_client import (
     HttpAnswer,
+    HttpClient,
+    WebRequest,
     answer_of,
     display_answer,
     each_touch,
     render_answer,
+    require_credential,
     require_savable,
+    with_credential,
 )
-from ferrule.toolbox.http_client import WebRequest, require_credential, with_credential
 from ferrule.toolbox.openapi import ApiOperation, OpenApi, read_document
 from ferrule.toolbox.openapi_request import files_in, request_of, signature_of
 from ferrule.toolbox.web_address import parse_address
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ferrule import Problem, Tool
-    from ferrule.toolbox.accounts import Accounts, Api
-    from ferrule.toolbox.http_client import HttpClient
 
 MOST_TOOLS = 30
 """Operations of one API that have a tool each."""
@@ -109,27 +108,27 @@ class LoadedApi:
             return files.paths.read(place)
 
         request = request_of(operation, arguments, read_file)
-        if self.api.credential:
-            require_credential(self.accounts, self.api.credential, request.address, self.client)
+        self.credential_for(request)
         return request
+
+    def credential_for(self, request: WebRequest) -> Credential | None:
+        name = self.api.credential
+        return require_credential(self.accounts, name, request.address, self.client) if name else None
 
     def info(
         self, tool: str, operation: ApiOperation, arguments: Mapping[str, Any], save_to: str | None, session: Session
     ) -> CallInfo:
         """What a call would do. Files are read when it runs."""
-        refusal = None
+        writes, refusal = not operation.only_reads, None
         try:
             request = request_of(operation, arguments, lambda _given: b"")
         except ToolError as error:
-            return CallInfo(
-                (Touch("host:", not operation.only_reads),), f"{self.name} {operation.method} ?", refusal=error
-            )
-        if self.api.credential:
-            try:
-                require_credential(self.accounts, self.api.credential, request.address, self.client)
-            except ToolError as error:
-                refusal = error
-        touches = [Touch(f"host:{request.address.host}", not operation.only_reads)]
+            return CallInfo((Touch("host:", writes),), f"{self.name} {operation.method} ?", refusal=error)
+        try:
+            self.credential_for(request)
+        except ToolError as error:
+            refusal = error
+        touches = [Touch(f"host:{request.address.host}", writes)]
         signature = signature_of(self.name, operation, request)
         always = f"{tool}({self.name} {operation.method} {operation.path})"
         if operation.only_reads:
@@ -149,8 +148,7 @@ class LoadedApi:
         import asyncio
 
         request = await asyncio.to_thread(self.request, operation, arguments, context.session)
-        if self.api.credential:
-            account = require_credential(self.accounts, self.api.credential, request.address, self.client)
+        if (account := self.credential_for(request)) is not None:
             with_credential(request, account)
         await asyncio.to_thread(require_savable, context, save_to)
         reply = await self.client.send(request)

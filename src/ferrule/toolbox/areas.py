@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.extension import phrase
-from ferrule.toolbox.accounts import Accounts
+from ferrule.toolbox.accounts import AccountCheck, Accounts
 
 if TYPE_CHECKING:
     from ferrule import Registry, Tool
-    from ferrule.toolbox.accounts import AccountCheck
 
 
+@dataclass(slots=True, frozen=True)
 class Area:
     """A part of the toolbox: which packages it needs, the tools it has for some accounts, and how those are tried."""
 
-    __slots__ = ("always", "extra", "home", "modules", "name", "needs", "only_for", "unless")
-
-    def __init__(
-        self,
-        name: str,
-        home: str,
-        extra: str,
-        modules: tuple[str, ...],
-        needs: str = "",
-        *,
-        only_for: str = "",
-        always: tuple[str, ...] = (),
-        unless: str = "",
-    ) -> None:
-        self.name = name
-        self.home = home
-        self.extra = extra
-        self.modules = modules
-        self.needs = needs
-        """What it needs to have tools at all, for a person."""
-        self.only_for = only_for
-        """The accounts without which it has no tools, and need not be imported."""
-        self.always = always
-        """The names of its tools, where they are the same for all accounts but those in `unless`."""
-        self.unless = unless
+    name: str
+    home: str
+    extra: str
+    modules: tuple[str, ...]
+    needs: str = ""
+    """What it needs to have tools at all, for a person."""
+    only_for: str = ""
+    """The accounts without which it has no tools, and need not be imported."""
+    always: tuple[str, ...] = ()
+    """The names of its tools, where they are the same for all accounts but those in `unless`."""
+    unless: str = ""
 
     @property
     def missing(self) -> list[str]:

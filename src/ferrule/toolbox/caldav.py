@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ssl
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,16 +18,14 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import FetchError, advice, fetch, is_local, nearest, phrase
-from ferrule.toolbox.accounts import Secrets
+from ferrule.toolbox.accounts import CalendarAccount, Secrets
 from ferrule.toolbox.failures import forbidden, not_found
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
     from xml.etree.ElementTree import Element
 
     import httpx2
 
-    from ferrule.toolbox.accounts import CalendarAccount
 
 _MOST_LISTED = 2_000_000
 MOST_EVENTS = 30_000_000
@@ -200,6 +199,10 @@ class CalDav:
         if status not in (200, 201, 204):
             raise self._refused(status, calendar.url)
         return headers.get("etag", "")
+
+    async def saved(self, calendar: RemoteCalendar, name: str, data: bytes, etag: str | None) -> str:
+        """The same, where the new ETag is asked for if it is not said."""
+        return await self.save(calendar, name, data, etag) or (await self.event(calendar, name)).etag
 
     async def remove(self, calendar: RemoteCalendar, name: str, etag: str) -> None:
         """Delete an event in the version that has this ETag."""

@@ -14,14 +14,13 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from ferrule import CallInfo, Session, ToolContext, ToolError, reads, tool, writes
+from ferrule import CallInfo, Session, Tool, ToolContext, ToolError, reads, tool, writes
 from ferrule.extension import advice, amount, joined, note_lines, noted, phrase
 from ferrule.toolbox.accounts import AccountCheck, Accounts, CalendarAccount, Secrets, named
 from ferrule.toolbox.child import ChildAnswer, ChildBounds, in_child
 from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
-    from ferrule import Tool
     from ferrule.toolbox.caldav import CalDav, RemoteCalendar, RemoteEvent
 
 _IN_CHILD = ChildBounds(seconds=60.0)
@@ -31,9 +30,6 @@ Scope = Literal["this", "following", "all"]
 
 
 def tools(accounts: Accounts) -> list[Tool[Any]]:
-    """The tools for calendars; none without an account."""
-    if not accounts.calendars:
-        return []
     names = ", ".join(f"`{name}`" for name in accounts.calendars)
     which = f"An account ({names}), or one calendar in it: `account/calendar`."
     return [make(accounts, which) for make in (_find_events, _find_free_time, _save_event, _delete_event)]
@@ -387,12 +383,11 @@ def _changes(accounts: Accounts, params: Any, words: str, details: list[str]) ->
 
 def _save_event(accounts: Accounts, which: str) -> Tool[Any]:
     def describe(params: Any, session: Session) -> CallInfo:
-        given = params.event.model_dump(exclude_none=True)
-        details = [f"{name}: {value}" for name, value in given.items()]
-        if not params.event_id:
-            return _changes(accounts, params, phrase("Add an event to"), details)
-        return _changes(accounts, params, phrase("Change {scope} of {id} in", scope=params.scope, id=params.event_id),
-                        details)  # fmt: skip
+        details = [f"{name}: {value}" for name, value in params.event.model_dump(exclude_none=True).items()]
+        words = phrase("Add an event to")
+        if params.event_id:
+            words = phrase("Change {scope} of {id} in", scope=params.scope, id=params.event_id)
+        return _changes(accounts, params, words, details)
 
     @tool(
         name="SaveEvent",
@@ -442,10 +437,7 @@ def _save_event(accounts: Accounts, which: str) -> Tool[Any]:
         made = await _in_child("event_change:change", {**order, **_about(account), "uid": uid}, b"", context)
         async with connected(name, account) as server:
             found = await server.calendar(part)
-            etag = (
-                await server.save(found, f"{uid}.ics", made.data, None)
-                or (await server.event(found, f"{uid}.ics")).etag
-            )
+            etag = await server.saved(found, f"{uid}.ics", made.data, None)
         return {"id": f"{name}/{found.key}/{uid}.ics#{version_of(etag)}#", "created": True}
 
     return save_event
@@ -491,7 +483,7 @@ async def _changed(
             etag = await _saved_both(server, place, now, made.data[:size], made.data[size:], name)
             notes.append("the series was split; this is the id of the later part")
         else:
-            etag = await server.save(place, name, made.data, now.etag) or (await server.event(place, name)).etag
+            etag = await server.saved(place, name, made.data, now.etag)
     identity = f"{wanted.account}/{place.key}/{name}#{version_of(etag)}#{made.value['occurrence']}"
     saved: EventSaved = {"id": identity, "created": False}
     return noted(saved, notes)
@@ -501,7 +493,7 @@ async def _saved_both(
     server: CalDav, place: RemoteCalendar, now: RemoteEvent, later: bytes, earlier: bytes, name: str
 ) -> str:
     """Save the later part of a series and then the earlier one; neither where the second fails."""
-    etag = await server.save(place, name, later, None) or (await server.event(place, name)).etag
+    etag = await server.saved(place, name, later, None)
     try:
         await server.save(place, now.name, earlier, now.etag)
     except ToolError as error:
@@ -572,7 +564,6 @@ def _delete_event(accounts: Accounts, which: str) -> Tool[Any]:
 
 
 async def check(accounts: Accounts) -> list[AccountCheck]:
-    """Try to find the calendars of every account."""
     return list(await asyncio.gather(*(_checked(name, one) for name, one in accounts.calendars.items())))
 
 

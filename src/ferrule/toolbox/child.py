@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from io import BufferedReader
 
-    from ferrule.extension import Cancellation, OwnedFolder
+    from ferrule.extension import Cancellation
 
 MEMORY = 1 << 30
 """Bytes that a child may hold, unless told otherwise."""
@@ -97,6 +97,9 @@ def in_child(
     """
     bounds = bounds or ChildBounds()
     given = dict(files or {})
+    # The folder that the program was started in is the user's and not a library's, though Python looks there too.
+    not_libraries = ("", os.getcwd())  # noqa: PTH109 - plain text
+    path = [str(Path(__file__).resolve().parents[2]), *(one for one in sys.path if one not in not_libraries)]
     head: dict[str, Any] = {
         "function": function,
         "order": dict(order),
@@ -107,12 +110,15 @@ def in_child(
         "network": bounds.network,
         "folders": [str(one) for one in bounds.folders],
         "writable": [str(one) for one in bounds.writable],
+        "libraries": path,
     }
-    # The folder that the program was started in is the user's and not a library's, though Python looks there too.
-    not_libraries = ("", os.getcwd())  # noqa: PTH109 - plain text
-    path = [str(Path(__file__).resolve().parents[2]), *(one for one in sys.path if one not in not_libraries)]
-    head["libraries"] = path
-    with _scratch_folder() as owned:
+    from ferrule.extension import OwnedFolder
+
+    try:  # among the temporary folders of commands, so that what a kill leaves is removed with theirs
+        owned = OwnedFolder(data_folder() / "temporary")
+    except OSError:  # where nothing can be kept, documents can be read all the same
+        owned = OwnedFolder(prefix="ferrule-child-")
+    with owned:
         scratch = str(owned.path)
         head["writable"].append(scratch)
         process = subprocess.Popen(  # noqa: S603 - our own Python
@@ -145,16 +151,6 @@ def in_child(
             details={"ended": "time"},
         )
     return _understood(heard, code, what, bounds)
-
-
-def _scratch_folder() -> OwnedFolder:
-    """Among the temporary folders of commands, so that what a kill leaves is removed with theirs."""
-    from ferrule.extension import OwnedFolder
-
-    try:
-        return OwnedFolder(data_folder() / "temporary")
-    except OSError:  # where nothing can be kept, documents can be read all the same
-        return OwnedFolder(prefix="ferrule-child-")
 
 
 class _ChildExchange:
@@ -241,12 +237,7 @@ def _understood(heard: _ChildExchange, code: int, what: str, bounds: ChildBounds
     if code == 0 and isinstance(answer, dict):
         return ChildAnswer(answer.get("value"), rest)  # type: ignore[reportUnknownArgumentType]
     if isinstance(answer, dict) and (error := cast("dict[str, Any]", answer).get("error")):
-        raise ToolError(
-            error["message"],
-            kind=error["kind"],
-            suggestion=error.get("suggestion"),
-            details=error.get("details"),
-        )
+        raise ToolError(**error)
     if code in (_OUT_OF_MEMORY, -signal.SIGKILL) or b"MemoryError" in heard.complaints:
         raise ToolError(
             phrase("{what} needs more than {most} MB of memory to be read, and was given up.",
@@ -279,10 +270,8 @@ def main() -> None:
         module, _, name = head["function"].partition(":")
         work: Callable[..., Any] = getattr(import_module(module), name)
         value = work(head["order"], **files)
-        made = b""
-        if isinstance(value, ChildAnswer):
-            value, made = value.value, value.data
-        answer.write(json.dumps({"value": value}).encode() + b"\n" + made)
+        made = value if isinstance(value, ChildAnswer) else ChildAnswer(value)
+        answer.write(json.dumps({"value": made.value}).encode() + b"\n" + made.data)
         answer.flush()
     except ToolError as error:
         told = {"message": error.message, "kind": error.kind, "suggestion": error.suggestion, "details": error.details}
@@ -296,9 +285,16 @@ def main() -> None:
 
 def _bind(head: Mapping[str, Any]) -> None:
     """Give up for good what the work does not need."""
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_DATA, head["memory"])
-    _limit(resource.RLIMIT_CPU, int(head["seconds"]) + 5)
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_DATA: head["memory"],
+        resource.RLIMIT_CPU: int(head["seconds"]) + 5,
+    }
+    for which, most in limits.items():
+        _, hard = resource.getrlimit(which)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with contextlib.suppress(ValueError, OSError):  # macOS does not know all of them
+            resource.setrlimit(which, (most, most))
     if not sys.platform.startswith("linux"):
         return
     from ferrule.extension import confine_process
@@ -313,10 +309,3 @@ def _bind(head: Mapping[str, Any]) -> None:
         *head["folders"],
     )
     confine_process(readable, head["writable"], network=head["network"])
-
-
-def _limit(which: int, most: int) -> None:
-    _, hard = resource.getrlimit(which)
-    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    with contextlib.suppress(ValueError, OSError):  # macOS does not know all of them
-        resource.setrlimit(which, (most, most))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, time, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ferrule import ToolError
 from ferrule.extension import amount, controls_in, phrase
@@ -30,9 +31,6 @@ from ferrule.toolbox.events import (
     zone_of,
 )  # fmt: skip
 from ferrule.toolbox.series import MARGIN, NO_TIME, EventOccurrence, Series, Shift, between, is_range, until_before
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 _WHERE = phrase("Look at it again with FindEvents.")
 
@@ -90,8 +88,7 @@ class _Edit:
     def apply(self) -> Block | None:
         """Carry out the order; gives the second part of a series that was split."""
         self.series = series = Series(self.calendar)
-        scope: str = self.order["scope"] if series.repeats else "all"
-        which: str = self.order["occurrence"] if series.repeats else ""
+        scope, which = (self.order["scope"], self.order["occurrence"]) if series.repeats else ("all", "")
         if scope != "all" and not which:
             raise invalid(
                 phrase("The event repeats, and the id does not say which occurrence is meant."),
@@ -123,8 +120,7 @@ class _Edit:
         if scope == "this":
             self._require_single(place)
             self._drop_overrides(lambda at: at == place)
-            end = next((n for n, one in enumerate(master.items) if isinstance(one, Block)), len(master.items))
-            master.items.insert(end, folded(series.at(place).line("EXDATE")))
+            master.items.insert(master.first_block(), folded(series.at(place).line("EXDATE")))
             left = [one for one in self.before if one.place != place]
         elif scope == "following":
             self._end_before(place)
@@ -368,9 +364,8 @@ class _Edit:
             if not event.lines("ORGANIZER") and wanted["attendees"] and self.order.get("organizer"):
                 event.put("ORGANIZER", f"ORGANIZER:mailto:{_address(self.order['organizer'])}")
         if (alarms := wanted.get("alarms")) is not None:
-            event.items = [one for one in event.items if not (isinstance(one, Block) and one.name == "VALARM")]
             said = ["ACTION:DISPLAY", "DESCRIPTION:Reminder"]
-            event.items += [Block("VALARM", [*said, f"TRIGGER:-PT{minutes}M"]) for minutes in alarms]
+            event.put_blocks("VALARM", [Block("VALARM", [*said, f"TRIGGER:-PT{minutes}M"]) for minutes in alarms])
 
     def _stamp(self, event: Block) -> None:
         now = self.order["now"]
@@ -409,8 +404,7 @@ def _define_zone(home: Block, one: Moment) -> None:
 
     made: str = Timezone.from_tzid(one.tzid).to_ical().decode()
     zone = parsed(f"BEGIN:VCALENDAR\r\n{made}END:VCALENDAR").blocks("VTIMEZONE")[0]
-    at = next((at for at, item in enumerate(home.items) if isinstance(item, Block)), len(home.items))
-    home.items.insert(at, zone)
+    home.items.insert(home.first_block(), zone)
 
 
 def _follow(override: Block, before: Block, now: Block) -> None:
@@ -420,8 +414,7 @@ def _follow(override: Block, before: Block, now: Block) -> None:
             override.put(name, *now.lines(name))
     own, was, new = ([one.text() for one in block.blocks("VALARM")] for block in (override, before, now))
     if new != was == own:
-        override.items = [one for one in override.items if not (isinstance(one, Block) and one.name == "VALARM")]
-        override.items += [one.copy() for one in now.blocks("VALARM")]
+        override.put_blocks("VALARM", [one.copy() for one in now.blocks("VALARM")])
 
 
 def _has_exrule() -> ToolError:

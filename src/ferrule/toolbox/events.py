@@ -6,20 +6,18 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ferrule import ToolError
 from ferrule.extension import advice, cut, phrase, without_hidden
 from ferrule.toolbox.caldav import events_in
 from ferrule.toolbox.failures import invalid
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
 
 MOST_OCCURRENCES = 5_000
 SECONDS_FOR_ONE = 1.0
@@ -121,7 +119,6 @@ def _happens(text: str, start: datetime, end: datetime, zone: ZoneInfo) -> Gener
 
 
 def understood(text: str) -> Any:
-    """A calendar as the library has it."""
     from icalendar import Calendar
 
     return Calendar.from_ical(text)
@@ -256,11 +253,18 @@ class Block:
     def put(self, name: str, *lines: str) -> None:
         """Set a property, in the place where it stood."""
         at = next((at for at, one in enumerate(self.items) if isinstance(one, str) and _name_of(one) == name), None)
-        before = len(self.items) if at is None else at
-        if at is None:  # among the properties, before alarms
-            before = next((n for n, one in enumerate(self.items) if isinstance(one, Block)), before)
+        before = self.first_block() if at is None else at  # among the properties, before alarms
         self.drop(name)
         self.items[before:before] = [folded(line) for line in lines]
+
+    def first_block(self) -> int:
+        """Where the blocks in it begin, or it ends."""
+        return next((at for at, one in enumerate(self.items) if isinstance(one, Block)), len(self.items))
+
+    def put_blocks(self, name: str, made: Iterable[Block]) -> None:
+        """These at the end, in place of all that it had of this name."""
+        kept = [one for one in self.items if not (isinstance(one, Block) and one.name == name)]
+        self.items = [*kept, *made]
 
     def blocks(self, name: str) -> list[Block]:
         return [one for one in self.items if isinstance(one, Block) and one.name == name]

@@ -6,16 +6,14 @@ What is not set stays as it is, to the byte: order, comments, quotes and line en
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from ferrule import ToolError
 from ferrule.extension import Edit, apply_edits, phrase
 from ferrule.toolbox.failures import invalid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _OPENING = re.compile(r"---[ \t]*(?:\r\n|\n|\r)")
 _CLOSING = re.compile(r"(?<=[\r\n])---[ \t]*(?:\r\n|\n|\r|\Z)")
@@ -83,8 +81,8 @@ def property_edits(text: str, changes: Mapping[str, Any]) -> list[Edit]:
     if added:
         edits.append(Edit(len(yaml_text), len(yaml_text), added))
     edits = sorted((Edit(one.start, one.end, one.new.replace("\n", newline)) for one in edits), key=lambda e: e.start)
-    expected = {name: value for name, value in {**before, **changes}.items() if value is not None or name in before}
-    expected = {name: value for name, value in expected.items() if not (name in changes and changes[name] is None)}
+    whole = {**before, **changes}
+    expected = {name: value for name, value in whole.items() if value is not None or name not in changes}
     if _read(apply_edits(yaml_text, edits)) != expected:
         raise _unchangeable(phrase("the change would alter other properties"))
     return [Edit(one.start + span[0], one.end + span[0], one.new) for one in edits]

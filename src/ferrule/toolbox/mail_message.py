@@ -63,7 +63,6 @@ def read(order: Mapping[str, Any], *, data: bytes) -> dict[str, Any]:
 
 
 def attachment(order: Mapping[str, Any], *, data: bytes) -> ChildAnswer:
-    """The bytes of what is attached."""
     parts = _parts(data)
     at = next(at for at, one in enumerate(parts) if one is _chosen(parts, order["attachment"]))
     return ChildAnswer(_told(at, parts[at]), _bytes_of(parts[at]))

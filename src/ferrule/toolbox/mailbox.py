@@ -13,6 +13,7 @@ import re
 import socket
 import ssl
 import threading
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from email.parser import BytesHeaderParser
 from email.utils import parsedate_to_datetime
@@ -26,15 +27,12 @@ from imap_tools.utils import encode_folder
 
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import advice, is_local, nearest, phrase
-from ferrule.toolbox.accounts import Secrets
+from ferrule.toolbox.accounts import MailAccount, Secrets
 from ferrule.toolbox.failures import forbidden, invalid, not_found
 from ferrule.toolbox.mail_message import MailHeader, plain_line, readable, require_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
-
     from ferrule.extension import Cancellation
-    from ferrule.toolbox.accounts import MailAccount
 
 MOST_OF_A_MESSAGE = 50_000_000
 """Bytes of a message that are fetched."""
@@ -170,11 +168,6 @@ class _BoundedClient(imaplib.IMAP4):
         self._left -= size
         if self._left < 0:
             raise self.error(f"it sent more than {_MOST_ANSWERED:,} bytes")
-
-    def cut(self) -> None:
-        """End the connection from another thread."""
-        with contextlib.suppress(OSError, AttributeError):
-            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
 
 @dataclass(slots=True, frozen=True)
@@ -377,12 +370,19 @@ def opened(name: str, account: MailAccount, cancellation: Cancellation | None = 
     late = threading.Event()
 
     def cut() -> None:
-        for one in clients:
-            one.cut()
+        for one in clients:  # from another thread
+            with contextlib.suppress(OSError, AttributeError):
+                socket.socket.shutdown(one.sock, socket.SHUT_RDWR)
 
     def give_up() -> None:
         late.set()
         cut()
+
+    def leave(box: Mailbox) -> None:
+        with contextlib.suppress(OSError, ImapToolsError, imaplib.IMAP4.error):
+            cast("Any", box).logout()
+        with contextlib.suppress(OSError):
+            box.client.shutdown()
 
     timer = threading.Timer(account.timeout * _DEADLINES, give_up)
     timer.daemon = True
@@ -393,7 +393,7 @@ def opened(name: str, account: MailAccount, cancellation: Cancellation | None = 
         timer.start()
         try:
             box = Mailbox(name, server, account.timeout, clients)
-            around.callback(_leave, box)
+            around.callback(leave, box)
             box.sign_in(user, password)
             yield box
         except (OSError, ImapToolsError, imaplib.IMAP4.error, EOFError, ValueError, LookupError) as error:
@@ -401,13 +401,6 @@ def opened(name: str, account: MailAccount, cancellation: Cancellation | None = 
                 cancellation.raise_if_requested()
             failed = TimeoutError() if late.is_set() else error
             raise explained(failed, server, secrets, account.timeout * (_DEADLINES if late.is_set() else 1)) from None
-
-
-def _leave(box: Mailbox) -> None:
-    with contextlib.suppress(OSError, ImapToolsError, imaplib.IMAP4.error):
-        cast("Any", box).logout()
-    with contextlib.suppress(OSError):
-        box.client.shutdown()
 
 
 # What servers and headers say

@@ -10,10 +10,11 @@ import html
 import re
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 from unicodedata import normalize
 from urllib.parse import unquote
 
@@ -21,9 +22,6 @@ from ferrule import ErrorKind, ToolError
 from ferrule.extension import Edit, apply_edits, lines_of, nearest, phrase
 from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.front_matter import front_matter_span, properties, quoted_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 Operation = Literal["create", "append", "prepend", "replace", "delete", "set_properties"]
 

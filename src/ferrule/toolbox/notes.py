@@ -7,17 +7,21 @@ import json
 import posixpath
 import re
 import stat
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, TypedDict, cast
 
 from pydantic import Field
 
-from ferrule import CallInfo, ErrorKind, Output, Session, ToolContext, ToolError, Touch, tool
+from ferrule import CallInfo, ErrorKind, Output, Session, Tool, ToolContext, ToolError, Touch, tool
 from ferrule.extension import (
     NO_FILE,
     SECONDS_TO_CHANGE,
     Delete,
     Move,
     PathError,
+    Place,
     Text,
     Write,
     amount,
@@ -37,20 +41,11 @@ from ferrule.extension import (
     require_text,
     splice,
 )
-from ferrule.toolbox.accounts import AccountCheck
+from ferrule.toolbox.accounts import AccountCheck, Accounts
 from ferrule.toolbox.failures import forbidden, invalid, not_found
 from ferrule.toolbox.front_matter import property_edits
-from ferrule.toolbox.markdown_note import Note, Operation, alike, section_edits
+from ferrule.toolbox.markdown_note import Link, Note, Operation, alike, section_edits
 from ferrule.toolbox.vault import Vault, aliases_of, find_note, find_vaults, is_note, relinked, title_of
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from pathlib import Path
-
-    from ferrule import Tool
-    from ferrule.extension import Place
-    from ferrule.toolbox.accounts import Accounts
-    from ferrule.toolbox.markdown_note import Link
 
 _MOST_CONTENT, _MOST_LISTED, _MOST_LINE, _MOST_PREVIEWED = 100_000, 200, 200, 20
 _UNLINKABLE = re.compile(r"[\[\]#^|\\:]")
@@ -62,12 +57,10 @@ def tools(accounts: Accounts) -> list[Tool[Any]]:
 
 
 async def check(accounts: Accounts) -> list[AccountCheck]:
-    """Whether each folder of notes is there."""
-    found: list[AccountCheck] = []
-    for folder in accounts.vaults:
-        there = folder.is_dir()
-        found.append(AccountCheck(f"vault `{folder}`", there, phrase("found") if there else phrase("no such folder")))
-    return found
+    return [
+        AccountCheck(f"vault `{one}`", there := one.is_dir(), phrase("found") if there else phrase("no such folder"))
+        for one in accounts.vaults
+    ]
 
 
 class _Desk:
@@ -249,19 +242,16 @@ def _folder_in(vault: Vault, desk: _Desk, given: str) -> str:
     below = [one for one in vault.dates if alike(one).startswith(f"{alike(name)}/")]
     if below:
         return below[0][: len(name) + 1]
-    try:
-        place = desk.files.paths.find(given)
-    except PathError:
-        place = None
-    if place is not None and place.path == vault.folder.path:
-        return ""
-    inner = vault.inner(place.path) if place is not None else None
-    if inner is None:
-        raise not_found(
-            phrase("There is no folder `{given}` with notes in the vault.", given=given),
-            phrase("Give a path from the top of the vault, or leave `folder` out."),
-        )
-    return f"{inner}/"
+    with suppress(PathError):
+        path = desk.files.paths.find(given).path
+        if path == vault.folder.path:
+            return ""
+        if (inner := vault.inner(path)) is not None:
+            return f"{inner}/"
+    raise not_found(
+        phrase("There is no folder `{given}` with notes in the vault.", given=given),
+        phrase("Give a path from the top of the vault, or leave `folder` out."),
+    )
 
 
 class _Wanted:
@@ -285,11 +275,8 @@ class _Wanted:
         title = alike(title_of(inner))
         if not all(word in plain or word in title for word in self._words) or self._tag not in plain:
             return None
-        note = Note(text)
-        why: list[str] = []
-        score = 0
-        if self._words:
-            score = self._score(note, title, plain, why)
+        note, why = Note(text), list[str]()
+        score = self._score(note, title, plain, why) if self._words else 0
         if self._tag:
             tags = [one for one in note.tags if f"{alike(one)}/".startswith(f"{self._tag}/")]
             if not tags:
@@ -312,12 +299,10 @@ class _Wanted:
             why.append(f"alias {names[0]}")
         score += min(10, sum(plain.count(word) for word in self._words))
         lines = enumerate(plain.splitlines(), 1)
-        best = max(lines, key=lambda one: sum(word in one[1] for word in self._words), default=(1, ""))
-        if any(word in best[1] for word in self._words):
-            shown = (
-                note.text.splitlines()[best[0] - 1].strip() if plain.count("\n") == note.text.count("\n") else best[1]
-            )
-            why.append(f"line {best[0]}: {cut(shown, _MOST_LINE)}")
+        at, line = max(lines, key=lambda one: sum(word in one[1] for word in self._words), default=(1, ""))
+        if any(word in line for word in self._words):
+            shown = note.text.splitlines()[at - 1].strip() if plain.count("\n") == note.text.count("\n") else line
+            why.append(f"line {at}: {cut(shown, _MOST_LINE)}")
         return score
 
     def _has_property(self, note: Note, why: list[str]) -> bool:
@@ -527,10 +512,11 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         )
 
     def planned(params: Any, session: Session) -> str:
-        _require_parts(params.operation, params.section, params.content, params.properties)
+        given = (params.operation, params.section, params.content, params.properties)
+        _require_parts(*given)
         place = place_of(_Desk(configured, session), params.note, params.operation)
-        make = _editor(place, params.operation, params.section, params.content, params.properties)
-        return plan_change(session, str(place.path), make, must_exist=params.operation != "create").diff.text
+        path, must_exist = str(place.path), params.operation != "create"
+        return plan_change(session, path, _editor(place, *given), must_exist=must_exist).diff.text
 
     @tool(
         name="EditNote",
@@ -575,15 +561,14 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
             - mark Alpha as done: {"note": "Alpha", "operation": "set_properties", "properties": {"status": "done"}}
             - make a note: {"note": "Projects/Beta", "operation": "create", "content": "# Beta"}
         """
-        _require_parts(operation, section, content, properties)
-        desk = _Desk(configured, context.session)
-        place = place_of(desk, note, operation)
-        make = _editor(place, operation, section, content, properties)
-        changed = change_file(context, str(place.path), make, must_exist=operation != "create")
-        name = one_line(changed.place.name)
-        done = f"Created `{name}`." if changed.created else f"Edited `{name}`"
-        where = f", section `{section}`" if section else ""
-        words = done if changed.created else f"{done}{where} (+{changed.added} -{changed.removed} lines)."
+        given = (operation, section, content, properties)
+        _require_parts(*given)
+        place = place_of(_Desk(configured, context.session), note, operation)
+        changed = change_file(context, str(place.path), _editor(place, *given), must_exist=operation != "create")
+        name, where = one_line(changed.place.name), f", section `{section}`" if section else ""
+        words = f"Created `{name}`."
+        if not changed.created:
+            words = f"Edited `{name}`{where} (+{changed.added} -{changed.removed} lines)."
         data: NoteEdited = {
             "path": changed.place.name, "operation": operation, "section": section, "added": changed.added,
             "removed": changed.removed,

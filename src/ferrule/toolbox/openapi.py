@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import NOWHERE, advice, cut, phrase, pointed, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
     from ferrule.toolbox.child import ChildAnswer
 
 JsonObject = dict[str, Any]
@@ -190,12 +189,9 @@ class ApiOperation:
     def __init__(
         self, document: OpenApi, name: str, method: str, path: str, item: JsonObject, spec: JsonObject
     ) -> None:
-        self.id = name
-        self.method = method.upper()
-        self.path = path
-        self.summary = (
-            _text(spec.get("summary")) or _text(spec.get("description")).partition("\n")[0] or f"{self.method} {path}"
-        )
+        self.id, self.method, self.path = name, method.upper(), path
+        said = _text(spec.get("summary")) or _text(spec.get("description")).partition("\n")[0]
+        self.summary = said or f"{self.method} {path}"
         self.deprecated = spec.get("deprecated") is True
         self._document, self._item, self._spec = document, item, spec
 
@@ -364,16 +360,14 @@ class OpenApi:
         plain = media_type.partition(";")[0].strip().lower()
         required = given.get("required") is True
         files, schema = self._files(media.get("schema"), plain)
-        if schema is None:
-            schema = self._written_out(media.get("schema"))
         for name in files:
             _as_files(_object(schema.get("properties")), name)
         if (said := _text(given.get("description"))) and "description" not in schema:
             schema["description"] = said
         return Body(plain, names.taken("body", "body"), required, schema, files, _object(media.get("encoding")))
 
-    def _files(self, schema: Any, media_type: str) -> tuple[frozenset[str], JsonObject | None]:
-        """The fields that are files; and the schema of a body that is one as a whole, or is text."""
+    def _files(self, schema: Any, media_type: str) -> tuple[frozenset[str], JsonObject]:
+        """The fields that are files, and the schema of the body, which may be one as a whole, or text."""
         if media_type == "multipart/form-data":
             properties = _object(_object(self.resolved(schema)).get("properties"))
             found: set[str] = set()
@@ -382,9 +376,9 @@ class OpenApi:
                 inner = _object(self.resolved(one.get("items"))) if one.get("type") == "array" else one
                 if inner.get("format") in ("binary", "base64") or "contentMediaType" in inner:
                     found.add(name)
-            return frozenset(found), None
+            return frozenset(found), self._written_out(schema)
         if _is_json(media_type) or media_type == "application/x-www-form-urlencoded":
-            return frozenset(), None
+            return frozenset(), self._written_out(schema)
         if media_type.startswith("text/") or media_type.endswith(("xml", "yaml")):
             return frozenset(), {"type": "string", "description": f"The body, as {media_type}."}
         return frozenset({""}), {"type": "string", "description": "A file of the workspace to send."}
@@ -398,7 +392,6 @@ class OpenApi:
             media_type = _chosen(dict.fromkeys(consumes)) or "application/json"
             plain = media_type.partition(";")[0].strip().lower()
             files, schema = self._files(whole.get("schema"), plain)
-            schema = schema if schema is not None else self._written_out(whole.get("schema"))
             if said := _text(whole.get("description")):
                 schema = {**schema, "description": said}
             return Body(plain, names.taken("body", "body"), whole.get("required") is True, schema, files)
@@ -526,10 +519,7 @@ class _SchemaWriter:
             node = _object(self._document.resolved({**node, "$ref": ref}))
         if depth > self._depth:
             return dict(self._head(node))
-        out = dict(self._head(node))
-        out.update(self._bounds(node))
-        out.update(self._parts(node, depth + 1, within))
-        return out
+        return {**dict(self._head(node)), **dict(self._bounds(node)), **dict(self._parts(node, depth + 1, within))}
 
     def _head(self, node: JsonObject) -> Iterator[tuple[str, Any]]:
         kinds = [one for one in (_list(node.get("type")) or [node.get("type")]) if one in _TYPES]
@@ -575,15 +565,12 @@ class _SchemaWriter:
             yield "format", form
 
     def _parts(self, node: JsonObject, depth: int, within: frozenset[str]) -> Iterator[tuple[str, Any]]:
-        properties: JsonObject = {}
-        for name, one in _object(node.get("properties")).items():
-            if _object(one).get("readOnly") is not True:
-                properties[name] = self.schema(one, depth, within)
-        if properties:
-            yield "properties", properties
+        every = _object(node.get("properties"))
+        given = {name: one for name, one in every.items() if _object(one).get("readOnly") is not True}
+        if given:
+            yield "properties", {name: self.schema(one, depth, within) for name, one in given.items()}
         required = [one for one in _list(node.get("required")) if isinstance(one, str)]
-        left_out = _object(node.get("properties")).keys() - properties.keys()
-        if required := [one for one in dict.fromkeys(required) if one not in left_out]:
+        if required := [one for one in dict.fromkeys(required) if one in given or one not in every]:
             yield "required", required
         if isinstance(items := node.get("items"), (dict, bool)):
             yield "items", self.schema(items, depth, within)

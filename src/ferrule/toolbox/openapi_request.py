@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
@@ -15,8 +16,6 @@ from ferrule.toolbox.http_client import WebRequest, checked_headers
 from ferrule.toolbox.web_address import parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from ferrule.toolbox.openapi import ApiOperation, ApiParameter, Body, Details
 
 _SEPARATORS = {"spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
@@ -164,7 +163,6 @@ def _deep(name: str, value: Any, safe: str) -> Iterator[tuple[str, str]]:
 
 
 def _body(body: Body, value: Any, read_file: Callable[[str], bytes]) -> tuple[str, bytes]:
-    """The body's type and bytes."""
     kind = body.media_type
     if "" in body.files:
         return kind, read_file(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import mimetypes
 import re
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from email import message_from_bytes, policy
@@ -20,7 +21,7 @@ from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 from email.utils import formatdate, make_msgid
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiosmtplib import (
     SMTP,
@@ -33,15 +34,10 @@ from aiosmtplib import (
 
 from ferrule import ToolError
 from ferrule.extension import advice, controls_in, joined, phrase
-from ferrule.toolbox.accounts import Secrets
+from ferrule.toolbox.accounts import MailAccount, Secrets
 from ferrule.toolbox.failures import invalid
 from ferrule.toolbox.mail_message import plain_line, readable, require_plain
 from ferrule.toolbox.mailbox import MailServer, explained, login_refused, server_at
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
-
-    from ferrule.toolbox.accounts import MailAccount
 
 MOST_TEXT = 16_000
 """Characters of a text that is sent: the user sees all of it before they approve."""
@@ -152,9 +148,8 @@ def composed(message: OutgoingMail, *, draft: bool = False) -> bytes:
         top["In-Reply-To"] = message.answers
         top["References"] = "\n ".join([*message.thread.split()[-20:], message.answers])
     out = BytesIO()
-    BytesGenerator(out, mangle_from_=False, policy=policy.compat32.clone(linesep="\r\n", max_line_length=None)).flatten(
-        top
-    )
+    as_it_is = policy.compat32.clone(linesep="\r\n", max_line_length=None)
+    BytesGenerator(out, mangle_from_=False, policy=as_it_is).flatten(top)
     made = out.getvalue()
     _require_same(message, made, draft=draft)
     return made

@@ -6,19 +6,15 @@ Its lines are read here as they stand. When it happens is worked out by the libr
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, time, timedelta
 from importlib import import_module
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ferrule import ToolError
 from ferrule.extension import phrase
-from ferrule.toolbox.events import ASK_USER, Moment, malformed, recurring, understood, zone_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from ferrule.toolbox.events import Block
+from ferrule.toolbox.events import ASK_USER, Block, Moment, malformed, recurring, understood, zone_of
 
 MARGIN = timedelta(days=3)
 NO_TIME = timedelta()
@@ -100,7 +96,6 @@ class Series:
         return max(fitting, key=lambda one: one[0])[1] if fitting else (self.master, NO_TIME)
 
     def instances(self, rule: str) -> Iterator[datetime]:
-        """The places that a rule gives."""
         from dateutil.rrule import rrulestr
 
         parts = _parts(rule)

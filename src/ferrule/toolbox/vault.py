@@ -10,22 +10,18 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import Edit, PathError, Place, Text, advice, decode, nearest, one_line, phrase, splice
+from ferrule.extension import Edit, PathError, Paths, Place, Text, advice, decode, nearest, one_line, phrase, splice
 from ferrule.toolbox.failures import invalid, not_found
-from ferrule.toolbox.markdown_note import MOST_CHARACTERS, Note, alike
+from ferrule.toolbox.markdown_note import MOST_CHARACTERS, Link, Note, alike
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from ferrule import Session
-    from ferrule.extension import Paths
-    from ferrule.toolbox.markdown_note import Link
 
 GoOn = Callable[[int, int], None]
 """Hears which of how many notes is looked at next; raising there ends the work."""
@@ -94,8 +90,6 @@ class Links:
 
 @dataclass(slots=True, frozen=True)
 class Backlink:
-    """A line that links to a note."""
-
     source: str
     line: int
     text: str
@@ -317,8 +311,6 @@ def aliases_of(note: Note) -> list[str]:
 
 @dataclass(slots=True)
 class RewrittenNote:
-    """A note whose links are spelled anew."""
-
     inner: str
     before: bytes = field(repr=False)
     after: bytes = field(repr=False)
@@ -373,11 +365,8 @@ def _written(link: Link, target: str, source: str, files: Links) -> str:
     else:
         ways = [*([] if "/" in link.target else [name]), target, f"/{target}"]
     ended = link.target.lower().endswith(ENDINGS)
-    short = [
-        one if ended or (markdown and "." in posixpath.basename(link.target)) else one.removesuffix(".md")
-        for one in ways
-    ]
-    for way in [*short, *ways]:
+    whole = ended or (markdown and "." in posixpath.basename(link.target))
+    for way in [*(one if whole else one.removesuffix(".md") for one in ways), *ways]:
         if files.resolve(way, source, markdown=markdown) == target:
             if link.form == "wiki":
                 if link.quote == '"':

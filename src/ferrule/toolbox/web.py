@@ -4,42 +4,36 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 from pydantic import Field
 
-from ferrule import CallInfo, ErrorKind, Session, ToolContext, ToolError, Touch, reads, tool, writes
+from ferrule import CallInfo, ErrorKind, Session, Tool, ToolContext, ToolError, Touch, reads, tool, writes
 from ferrule.extension import SECONDS_TO_CHANGE, amount, phrase, touching
-from ferrule.toolbox.accounts import AccountCheck, Secrets
+from ferrule.toolbox.accounts import AccountCheck, Accounts, Secrets
 from ferrule.toolbox.failures import invalid
-from ferrule.toolbox.http_answer import (
+from ferrule.toolbox.http_client import (
     MOST_SHOWN,
     HttpAnswer,
+    HttpClient,
+    Reply,
+    WebRequest,
     answer_of,
+    checked_headers,
     decoded,
     described_body,
     display_answer,
     each_touch,
     is_text,
     render_answer,
+    require_credential,
     require_savable,
     status_words,
-)
-from ferrule.toolbox.http_client import (
-    HttpClient,
-    Reply,
-    WebRequest,
-    checked_headers,
-    require_credential,
     with_credential,
 )
 from ferrule.toolbox.web_address import parse_address
-
-if TYPE_CHECKING:
-    from ferrule import Tool
-    from ferrule.toolbox.accounts import Accounts
 
 _PAGE = 20_000
 """Characters that one call gives unless told otherwise."""
@@ -85,9 +79,6 @@ def _render_page(page: PageRead) -> str:
 
 
 def _fetch_page(client: HttpClient) -> Tool[Any]:
-    def describe(params: Any, _session: Session) -> CallInfo:
-        return _reaching(params.url)
-
     @tool(
         name="FetchPage",
         kind="readonly",
@@ -95,7 +86,7 @@ def _fetch_page(client: HttpClient) -> Tool[Any]:
         category="web",
         tags=("web",),
         doing="fetching `{url}`",
-        describe=describe,
+        describe=lambda params, _session: _reaching(params.url),
         render=_render_page,
         display=lambda page: phrase("read {n} characters", n=f"{len(page['content']):,}"),
         idempotent=True,
@@ -156,8 +147,7 @@ def _reaching(url: str, method: str = "") -> CallInfo:
     )
 
 
-@dataclass(slots=True, frozen=True)
-class _Page:
+class _Page(NamedTuple):
     url: str
     title: str
     media_type: str
@@ -231,21 +221,20 @@ def _http_request(accounts: Accounts, client: HttpClient) -> Tool[Any]:
             try:
                 _request(accounts, client, params.method, params.url, params.headers, params.body, params.credential)
             except ToolError as error:
-                return CallInfo(info.touches, info.signature, info.always_rule, info.summary, error)
+                return replace(info, refusal=error)
         if params.credential:
             shown = phrase("{what} with credential `{name}`", what=info.summary or "", name=params.credential)
-            rule = f"{info.always_rule} with {params.credential}"
-            info = CallInfo(info.touches, info.signature, rule, shown, info.refusal)
+            info = replace(info, always_rule=f"{info.always_rule} with {params.credential}", summary=shown)
         if params.save_to is None:
             return info
         saving = touching(params.save_to, session, write=True)
         touches = (*each_touch(info), *each_touch(saving))
-        return CallInfo(
-            touches,
-            info.signature,
-            f"{info.always_rule} into {touches[-1].resource.rpartition('/')[0]}",
-            phrase("{what}, saved to {file}", what=info.summary or "", file=params.save_to),
-            info.refusal or saving.refusal,
+        return replace(
+            info,
+            touches=touches,
+            always_rule=f"{info.always_rule} into {touches[-1].resource.rpartition('/')[0]}",
+            summary=phrase("{what}, saved to {file}", what=info.summary or "", file=params.save_to),
+            refusal=info.refusal or saving.refusal,
         )
 
     @tool(

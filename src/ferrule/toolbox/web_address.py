@@ -8,16 +8,13 @@ name, and goes by a table of our own: the standard library counts some of these 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ferrule.extension import advice, cut, hidden_in, phrase
 from ferrule.toolbox.failures import invalid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 IpAddress = IPv4Address | IPv6Address
 
@@ -75,7 +72,6 @@ class WebAddress:
         return self.origin + (f"{path}?{self.query}" if self.query else path)
 
     def joined(self, location: str) -> WebAddress:
-        """Where a redirect leads from here."""
         from urllib.parse import urljoin
 
         try:

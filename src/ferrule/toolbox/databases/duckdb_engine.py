@@ -9,7 +9,16 @@ from typing import Any
 
 from ferrule import ToolError
 from ferrule.extension import phrase
-from ferrule.toolbox.databases.statements import Described, Order, Rows, SqlEngine, failed, no_rows, unreachable
+from ferrule.toolbox.databases.statements import (
+    Described,
+    Order,
+    Rows,
+    SqlEngine,
+    described,
+    failed,
+    no_rows,
+    unreachable,
+)
 from ferrule.toolbox.failures import forbidden
 
 _MEMORY = "512MB"
@@ -106,11 +115,8 @@ class DuckDatabase(SqlEngine):
         if self._root:
             name = table["name"].replace("'", "''")
             columns = self._connection.execute(f"DESCRIBE SELECT * FROM '{name}'")  # noqa: S608 - a file of the list
-            named = [
-                {"name": name, "type": kind, "nullable": True, "default": None, "key": False}
-                for name, kind, *_ in columns.fetchall()
-            ]
-            return {**table, "columns": named, "keys": [], "indexes": [], "definition": None}
+            named = [(name, kind, True, None, False) for name, kind, *_ in columns.fetchall()]
+            return described(table, named, [], [], None)
 
         def ask(what: str, order: str = "") -> list[Any]:
             sql = f"SELECT {what} WHERE schema_name = ? AND table_name = ? {order}"
@@ -119,20 +125,16 @@ class DuckDatabase(SqlEngine):
         constraints = ask("constraint_type, constraint_text, constraint_column_names FROM duckdb_constraints()")
         keys = {column for kind, _, columns in constraints if kind == "PRIMARY KEY" for column in columns}
         of_columns = "column_name, data_type, is_nullable, column_default FROM duckdb_columns()"
-        return {
-            **table,
-            "columns": [
-                {"name": name, "type": kind, "nullable": nullable, "default": default, "key": name in keys}
-                for name, kind, nullable, default in ask(of_columns, "ORDER BY column_index")
-            ],
-            "keys": [text for kind, text, _ in constraints if kind in ("FOREIGN KEY", "UNIQUE")],
-            "indexes": [sql for (sql,) in ask("sql FROM duckdb_indexes()")],
-            "definition": table["_sql"],
-        }
+        return described(
+            table,
+            [(*one, one[0] in keys) for one in ask(of_columns, "ORDER BY column_index")],
+            [text for kind, text, _ in constraints if kind in ("FOREIGN KEY", "UNIQUE")],
+            [sql for (sql,) in ask("sql FROM duckdb_indexes()")],
+            table["_sql"],
+        )
 
 
 def problem(error: Exception, order: Order) -> ToolError:
-    """What an error of the driver means."""
     name, words = type(error).__name__, str(error)
     if name == "PermissionException":
         return forbidden(

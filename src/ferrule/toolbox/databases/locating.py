@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ferrule import ToolError, Touch
-from ferrule.extension import advice, files_of, phrase
+from ferrule.extension import Cancellation, Paths, advice, files_of, phrase
 from ferrule.toolbox.accounts import Accounts, DatabaseAccount, Secrets, named
 from ferrule.toolbox.child import ChildAnswer, ChildBounds, in_child
 from ferrule.toolbox.failures import forbidden, invalid, not_found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ferrule import Session
-    from ferrule.extension import Cancellation, Paths
 
 EngineName = Literal["sqlite", "duckdb", "postgresql", "mysql"]
 FILES = "files"

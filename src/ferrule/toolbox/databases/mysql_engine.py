@@ -14,6 +14,7 @@ from ferrule.toolbox.databases.statements import (
     Order,
     Rows,
     SqlEngine,
+    described,
     failed,
     host_problem,
     only_read,
@@ -153,27 +154,19 @@ class MysqlDatabase(SqlEngine):
         ]
 
     def table(self, table: Described) -> Described:
-        at = table["_at"]
-        definition = None
+        at, definition = table["_at"], None
         if table["kind"] == "view":
             definition = self._ask(
                 "SELECT view_definition FROM information_schema.views WHERE table_schema = %s AND table_name = %s", at
             )[0][0]
-        return {
-            **table,
-            "columns": [
-                {"name": name, "type": _text(kind), "nullable": bool(null), "default": _text(default), "key": bool(key)}
-                for name, kind, null, default, key in self._ask(_COLUMNS, at)
-            ],
-            "keys": [
-                f"({columns}) references {other} ({others})" for _, columns, other, others in self._ask(_KEYS, at)
-            ],
-            "indexes": [
-                f"{'' if repeated else 'unique '}{name} ({columns})"
-                for name, repeated, columns in self._ask(_INDEXES, at)
-            ],
-            "definition": definition,
-        }
+        columns = self._ask(_COLUMNS, at)
+        return described(
+            table,
+            [(name, _text(kind), bool(null), _text(default), bool(key)) for name, kind, null, default, key in columns],
+            [f"({columns}) references {other} ({others})" for _, columns, other, others in self._ask(_KEYS, at)],
+            [f"{'' if repeated else 'unique '}{name} ({of})" for name, repeated, of in self._ask(_INDEXES, at)],
+            definition,
+        )
 
     def stop(self) -> None:
         """A server goes on with a statement whose client is gone, so another connection ends it."""

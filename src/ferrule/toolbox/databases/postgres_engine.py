@@ -13,6 +13,7 @@ from ferrule.toolbox.databases.statements import (
     Order,
     Rows,
     SqlEngine,
+    described,
     failed,
     host_problem,
     no_rows,
@@ -157,17 +158,10 @@ class PostgresDatabase(SqlEngine):
         def ask(sql: str) -> list[Any]:
             return self._connection.execute(sql, [table["_oid"]]).fetchall()
 
-        is_view = table["kind"].endswith("view")
-        return {
-            **table,
-            "columns": [
-                {"name": name, "type": kind, "nullable": nullable, "default": default, "key": key}
-                for name, kind, nullable, default, key in ask(_COLUMNS)
-            ],
-            "keys": [one for (one,) in ask(_KEYS)],
-            "indexes": [one for (one,) in ask(_INDEXES)],
-            "definition": ask("SELECT pg_get_viewdef($1::oid)")[0][0] if is_view else None,
-        }
+        definition = ask("SELECT pg_get_viewdef($1::oid)")[0][0] if table["kind"].endswith("view") else None
+        return described(
+            table, ask(_COLUMNS), [one for (one,) in ask(_KEYS)], [one for (one,) in ask(_INDEXES)], definition
+        )
 
 
 def problem(error: Exception, order: Order) -> ToolError:

@@ -19,6 +19,7 @@ from ferrule.toolbox.databases.statements import (
     Order,
     Rows,
     SqlEngine,
+    described,
     failed,
     no_rows,
     only_read,
@@ -182,29 +183,27 @@ class SqliteDatabase(SqlEngine):
         keys: dict[int, list[tuple[Any, ...]]] = {}
         for number, _, *key in ask("SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq", (name,)):
             keys.setdefault(number, []).append(tuple(key))
-        return {
-            **table,
-            "columns": [
-                {"name": column, "type": kind, "nullable": not (required or key), "default": default, "key": bool(key)}
-                for _, column, kind, required, default, key, hidden in ask(
-                    "SELECT * FROM pragma_table_xinfo(?)", (name,)
-                )
+        columns = ask("SELECT * FROM pragma_table_xinfo(?)", (name,)).fetchall()
+        indexes = ask('SELECT name, "unique" FROM pragma_index_list(?) ORDER BY name', (name,)).fetchall()
+        return described(
+            table,
+            [
+                (column, kind, not (required or key), default, bool(key))
+                for _, column, kind, required, default, key, hidden in columns
                 if hidden != 1
             ],
-            "keys": [
+            [
                 f"({', '.join(one[1] for one in key)}) references {key[0][0]}"
                 + (f" ({', '.join(one[2] for one in key)})" if key[0][2] else "")
                 for key in keys.values()
             ],
-            "indexes": [
+            [
                 f"{'unique ' if unique else ''}{index} ({', '.join(column or 'expression' for (column,) in of)})"
-                for index, unique in ask(
-                    'SELECT name, "unique" FROM pragma_index_list(?) ORDER BY name', (name,)
-                ).fetchall()
+                for index, unique in indexes
                 if (of := ask("SELECT name FROM pragma_index_info(?)", (index,)).fetchall())
             ],
-            "definition": table["_sql"] if table["kind"] == "view" else None,
-        }
+            table["_sql"] if table["kind"] == "view" else None,
+        )
 
 
 def _state(path: str) -> tuple[int, int]:
@@ -236,7 +235,6 @@ def _at_rest(path: str) -> tuple[int, int] | None:
 
 
 def problem(error: Exception, order: Order) -> ToolError:
-    """What an error of the driver means."""
     name = str(getattr(error, "sqlite_errorname", ""))
     if name in ("SQLITE_READONLY_ROLLBACK", "SQLITE_READONLY_RECOVERY", "SQLITE_READONLY_CANTINIT"):
         return ToolError(

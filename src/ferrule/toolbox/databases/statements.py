@@ -13,7 +13,7 @@ import math
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -84,6 +84,14 @@ class SqlEngine(ABC):
     def stop(self) -> None:
         """End what it is doing, at the server too. Closing undoes what was not committed."""
         self._connection.close()
+
+
+def described(
+    table: Described, columns: Iterable[Sequence[Any]], keys: list[str], indexes: list[str], definition: str | None
+) -> Described:
+    """A table with what an engine told of it: each column as name, type, nullable, default and key."""
+    named = [dict(zip(("name", "type", "nullable", "default", "key"), one, strict=True)) for one in columns]
+    return {**table, "columns": named, "keys": keys, "indexes": indexes, "definition": definition}
 
 
 def rows_of(cursor: Any) -> Rows:

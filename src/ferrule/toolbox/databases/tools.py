@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 from pydantic import Field
 
-from ferrule import CallInfo, Output, Problem, Session, ToolContext, ToolError, tool
+from ferrule import CallInfo, Output, Problem, Session, Tool, ToolContext, ToolError, Touch, tool
 from ferrule.extension import amount, joined, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Accounts, DatabaseAccount
 from ferrule.toolbox.databases.locating import (
@@ -22,9 +22,6 @@ from ferrule.toolbox.databases.locating import (
     find_database,
     run_in_child,
 )
-
-if TYPE_CHECKING:
-    from ferrule import Tool, Touch
 
 _SECONDS_TO_STOP, _SECONDS_TO_SAVE = 8.0, 60.0
 _MOST_SQL = 100_000
@@ -276,13 +273,8 @@ def _queried_in_words(found: QueryResult) -> str:
 
 
 def _table(columns: list[str], rows: list[list[Value]]) -> list[str]:
-    if not columns:
-        return []
-    return [_line(columns), "|---" * len(columns) + "|", *(_line(row) for row in rows)]
-
-
-def _line(values: list[Any]) -> str:
-    return "| " + " | ".join(map(_cell, values)) + " |"
+    head, *lines = (f"| {' | '.join(map(_cell, one))} |" for one in (columns, *rows))
+    return [head, "|---" * len(columns) + "|", *lines] if columns else []
 
 
 def _cell(value: Value) -> str:
@@ -334,6 +326,32 @@ class ChangeResult(TypedDict):
 
 
 def _change_database(accounts: Accounts) -> Tool[Any]:
+    def describe(params: Any, session: Session) -> CallInfo:
+        target = find_database(accounts, params.database, session, write=True)
+        words = [f"ChangeDatabase {params.database}: {params.sql}"]
+        words += [f"parameters: {params.parameters!r}"] if params.parameters else []
+        words += [f"only if it changes {amount(params.expect_rows, 'row')}"] if params.expect_rows is not None else []
+        return CallInfo(
+            touches=target.touches(session, write=True),
+            signature=params.database,
+            always_rule=f"ChangeDatabase({params.database})",
+            summary="\n".join(words),
+        )
+
+    async def preview(params: Any, session: Session) -> str:
+        """How many rows it would change, for whoever is asked about it; the database is only read."""
+        import asyncio
+
+        target = find_database(accounts, params.database, session)
+        order = {"sql": params.sql, "parameters": params.parameters}
+        found = (await asyncio.to_thread(run_in_child, target, session, "foresee", **order)).value
+        if found is None:
+            return ""
+        rows = _rows_displayed(found["rows"])
+        if found["exact"]:
+            return phrase("It would change {rows}.", rows=rows)
+        return phrase("It would change about {rows}, the engine estimates.", rows=rows)
+
     @tool(
         name="ChangeDatabase",
         kind="write",
@@ -342,8 +360,8 @@ def _change_database(accounts: Accounts) -> Tool[Any]:
         doing="changing the database `{database}`",
         timeout=_time_limit(accounts),
         grace=_SECONDS_TO_STOP,
-        describe=_changes(accounts),
-        preview=_foreseen(accounts),
+        describe=describe,
+        preview=preview,
         render=_changed_in_words,
         display=lambda found: (
             phrase("done")
@@ -392,46 +410,6 @@ def _change_database(accounts: Accounts) -> Tool[Any]:
         }  # fmt: skip
 
     return change_database
-
-
-def _changes(accounts: Accounts) -> Callable[[Any, Session], CallInfo]:
-    def describe(params: Any, session: Session) -> CallInfo:
-        target = find_database(accounts, params.database, session, write=True)
-        words = [f"ChangeDatabase {params.database}: {params.sql}"]
-        words += [f"parameters: {params.parameters!r}"] if params.parameters else []
-        words += [f"only if it changes {amount(params.expect_rows, 'row')}"] if params.expect_rows is not None else []
-        return CallInfo(
-            touches=target.touches(session, write=True),
-            signature=params.database,
-            always_rule=f"ChangeDatabase({params.database})",
-            summary="\n".join(words),
-        )
-
-    return describe
-
-
-def _foreseen(accounts: Accounts) -> Callable[[Any, Session], Any]:
-    """How many rows a change would change, for whoever is asked about it; the database is only read."""
-
-    async def preview(params: Any, session: Session) -> str:
-        import asyncio
-
-        target = find_database(accounts, params.database, session)
-        found = (
-            await asyncio.to_thread(
-                run_in_child, target, session, "foresee", sql=params.sql, parameters=params.parameters
-            )
-        ).value
-        if found is None:
-            return ""
-        rows = _rows_displayed(found["rows"])
-        return (
-            phrase("It would change {rows}.", rows=rows)
-            if found["exact"]
-            else phrase("It would change about {rows}, the engine estimates.", rows=rows)
-        )
-
-    return preview
 
 
 def _changed_in_words(found: ChangeResult) -> str:

@@ -7,14 +7,12 @@ them without reading the others.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from ferrule.extension import phrase
 from ferrule.toolbox.documents.formats import no_such_part
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _SPACES = re.compile(r"[ \t\r\f\v\xa0]+")
 _RANGE = re.compile(r"(?:pages?|slides?|chapters?|p\.?)?\s*(\d+)?\s*(-|–|\.\.)?\s*(\d+)?", re.IGNORECASE)
@@ -37,8 +35,6 @@ class DocumentBlock:
 
 @dataclass(slots=True)
 class OutlineEntry:
-    """A line of an outline."""
-
     level: int
     text: str
     where: str = ""

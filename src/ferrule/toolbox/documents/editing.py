@@ -10,9 +10,10 @@ import datetime as dt
 import io
 import re
 import zipfile
+from collections.abc import Iterator
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ferrule import ToolError
 from ferrule.extension import advice, cut, phrase
@@ -28,9 +29,6 @@ from ferrule.toolbox.documents.sheets import (
     shown,
 )
 from ferrule.toolbox.failures import invalid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _WORD_PARTS = ("header", "footer", "footnotes", "endnotes", "comments")

@@ -10,15 +10,13 @@ import posixpath
 import re
 import zipfile
 import zlib
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import advice, flattened, phrase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SIGNS = FORMULA, ERROR = b"f>", b't="e"'
 """What a sheet with formulas holds at their end, and one with errors in their cells."""

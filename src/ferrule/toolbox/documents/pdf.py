@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from ctypes import c_double
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from ferrule.extension import advice, phrase, without_hidden
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry
 from ferrule.toolbox.documents.formats import damaged, encrypted, library, unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PASSWORD, _SECURITY = 4, 5
 _SPACES, _LINE_ENDS = frozenset({9, 10, 13, 32, 160}), frozenset({10, 13})

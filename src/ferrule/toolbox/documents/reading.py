@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, BinaryIO
 
 from ferrule.extension import cut_counted, nearest, phrase
 from ferrule.toolbox.documents.blocks import Document, DocumentBlock
-from ferrule.toolbox.documents.formats import SPREADSHEETS, Package, no_such_part, recognise
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from ferrule.toolbox.documents.formats import SPREADSHEETS, Package, library, no_such_part, recognise
 
 MOST_CHARACTERS = 100_000
 _LONGEST_LINE = 40_000
 _AROUND = 200
+_READERS = {
+    "pdf": ("pdf", "PdfFile"), "html": ("web_pages", "WebPage"), "epub": ("web_pages", "Book"),
+    "pptx": ("slides", "Presentation"), "docx": ("word", "WordDocument"),
+}  # fmt: skip
+"""Imported when one of its kind is opened."""
 
 
 def open_document(file: BinaryIO, name: str, engine: str = "") -> tuple[str, Document]:
     """What it is, and its reader."""
     kind = recognise(file, name)
-    if kind == "pdf":
-        from ferrule.toolbox.documents.pdf import PdfFile
-
-        return kind, PdfFile(file, name)
     if kind == "csv" or kind in SPREADSHEETS:
         from ferrule.toolbox.documents.sheets import open_workbook
 
         return kind, open_workbook(file, name, kind, engine)
-    if kind == "html":
-        from ferrule.toolbox.documents.web_pages import WebPage
-
-        return kind, WebPage(file, name)
-    package = Package(file, name)
-    if kind == "epub":
-        from ferrule.toolbox.documents.web_pages import Book
-
-        return kind, Book(package)
-    if kind == "pptx":
-        from ferrule.toolbox.documents.slides import Presentation
-
-        return kind, Presentation(package)
-    from ferrule.toolbox.documents.word import WordDocument
-
-    return kind, WordDocument(package)
+    module, reader = _READERS[kind]
+    make = getattr(library(f"ferrule.toolbox.documents.{module}"), reader)
+    return kind, make(file, name) if kind in ("pdf", "html") else make(Package(file, name))
 
 
 def read(order: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
@@ -55,19 +42,14 @@ def read(order: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
             blocks: Iterable[DocumentBlock] = [DocumentBlock("text", f"{key}: {value}", follows=True)
                                        for key, value in document.info().items()]  # fmt: skip
         case "outline":
-            blocks = [
-                DocumentBlock(
-                    "text", f"{'  ' * (one.level - 1)}- {one.text}{one.where and f' ({one.where})'}", follows=True
-                )
-                for one in document.outline()
-            ]
+            entries = ((one, one.where and f" ({one.where})") for one in document.outline())
+            lines = (f"{'  ' * (one.level - 1)}- {one.text}{where}" for one, where in entries)
+            blocks = [DocumentBlock("text", line, follows=True) for line in lines]
         case "tables":
-            blocks = (one for one in chosen(document, order["part"]) if one.kind == "table" or one.resume)
             blocks = (
-                one
-                if one.kind == "table"
-                else DocumentBlock("table", "", where=one.where, follows=True, resume=one.resume)
-                for one in blocks
+                one if one.kind == "table" else replace(one, kind="table", text="", level=0, follows=True)
+                for one in chosen(document, order["part"])
+                if one.kind == "table" or one.resume
             )
         case _:
             blocks = chosen(document, order["part"])

@@ -6,9 +6,10 @@ import csv
 import datetime as dt
 import re
 import zipfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import StringIO
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from ferrule import ToolError
 from ferrule.extension import advice, decode, nearest, phrase
@@ -23,9 +24,6 @@ from ferrule.toolbox.documents.formats import (
     no_such_part,
     unsupported,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 LAST_ROW, LAST_COLUMN = 1_048_576, 16_384
 _MOST_CSV = 256 << 20
@@ -61,8 +59,6 @@ class CellArea:
 
 
 class Grid(Protocol):
-    """Where rows come from."""
-
     def names(self) -> list[str]: ...
 
     def used(self, name: str) -> CellArea | None: ...
@@ -202,7 +198,6 @@ def moved_formula(text: str, origin: str, place: str) -> str:
 
 
 def sheet_member(package: Package, name: str) -> str | None:
-    """The part that holds a sheet's cells."""
     main = package.main_part()
     if main not in package.names or main.endswith(".bin"):
         return None
@@ -287,12 +282,9 @@ def open_workbook(file: BinaryIO, name: str, kind: str, engine: str) -> Workbook
     if b"encryption-data" in in_manifest:
         raise encrypted(name)
     # Workbooks of old Macs count dates from 1904, which calamine notices in some of them only.
-    if kind == "xlsx" and (
-        engine == "openpyxl"
-        or (package is not None and re.search(rb'date1904="(1|true)"', package.read(package.main_part())))
-    ):
-        return Workbook(OpenpyxlGrid(file, name), name, package)
-    if kind == "xlsx":
+    if kind == "xlsx" and package is not None:
+        if engine == "openpyxl" or re.search(rb'date1904="(1|true)"', package.read(package.main_part())):
+            return Workbook(OpenpyxlGrid(file, name), name, package)
         try:
             return Workbook(CalamineGrid(file, name, package), name, package)
         except ToolError as error:
@@ -305,11 +297,6 @@ def open_workbook(file: BinaryIO, name: str, kind: str, engine: str) -> Workbook
     book = Workbook(CalamineGrid(file, name, None), name)
     book.notes.append(f"In {kind} files, cells whose formula gave an error are shown empty.")
     return book
-
-
-def _content(file: BinaryIO) -> bytes:
-    file.seek(0)
-    return file.read(_MOST_SCANNED)
 
 
 class CalamineGrid:
@@ -335,7 +322,8 @@ class CalamineGrid:
                     "a workbook of Excel 4 or older",
                     advice("Ask the user to save it as xlsx.", "Save it as xlsx."),
                 ) from None
-            if _PASSWORD.search(_content(file)):
+            file.seek(0)
+            if _PASSWORD.search(file.read(_MOST_SCANNED)):
                 raise encrypted(name) from None
             raise damaged(name, phrase("its sheets are not written as the format says")) from None
         self.sheets: dict[str, Any] = {}
@@ -411,11 +399,8 @@ class OpenpyxlGrid:
         if name not in self.sizes:
             found = [(number, cells[0].column, cells[-1].column) for number, line in enumerate(self._rows(name), 1)
                      if (cells := [one for one in line if one.value is not None])]  # fmt: skip
-            self.sizes[name] = (
-                CellArea(found[0][0], min(one[1] for one in found), found[-1][0], max(one[2] for one in found))
-                if found
-                else None
-            )
+            left, right = min((one[1] for one in found), default=0), max((one[2] for one in found), default=0)
+            self.sizes[name] = CellArea(found[0][0], left, found[-1][0], right) if found else None
         return self.sizes[name]
 
     def rows(self, name: str, area: CellArea) -> Iterator[tuple[int, int, list[Any]]]:

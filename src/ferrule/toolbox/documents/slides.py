@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
-from ferrule.toolbox.documents.formats import damaged, local_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ferrule.toolbox.documents.formats import Package
+from ferrule.toolbox.documents.formats import Package, damaged, local_name
 
 _DRAWING = ("{http://schemas.openxmlformats.org/drawingml/2006/main}", "{http://purl.oclc.org/ooxml/drawingml/main}")
 _TITLES = ("title", "ctrTitle")
@@ -88,12 +84,8 @@ def _shapes(root: Any, where: str, *, without_title: bool = False) -> Iterator[D
                 continue
             yield from _texts(child, where)
         elif name == "tbl":
-            rows = [
-                [_text_of(cell) for cell in line if local_name(cell) == "tc"]
-                for line in child
-                if local_name(line) == "tr"
-            ]
-            if text := table(rows):
+            lines = (line for line in child if local_name(line) == "tr")
+            if text := table([[_text_of(cell) for cell in line if local_name(cell) == "tc"] for line in lines]):
                 yield DocumentBlock("table", text, where=where)
         elif name and name != "Fallback":
             yield from _shapes(child, where, without_title=without_title)
@@ -108,16 +100,9 @@ def _texts(shape: Any, where: str) -> Iterator[DocumentBlock]:
 
 
 def _paragraph(paragraph: Any) -> str:
-    pieces: list[str] = []
-    for one in paragraph.iter():
-        name = local_name(one)
-        if name == "t":
-            pieces.append(one.text or "")
-        elif name == "br":
-            pieces.append("\n")
-        elif name == "tab":
-            pieces.append("\t")
-    return "".join(pieces)
+    stands_for = {"br": "\n", "tab": "\t"}
+    names = ((one, local_name(one)) for one in paragraph.iter())
+    return "".join((one.text or "") if name == "t" else stands_for.get(name, "") for one, name in names)
 
 
 def _chart(root: Any, where: str) -> Iterator[DocumentBlock]:
@@ -146,7 +131,5 @@ def _text_of(element: Any) -> str:
 
 
 def _placeholder(shape: Any) -> str:
-    found = next(
-        (one for part in shape if local_name(part) == "nvSpPr" for one in part.iter() if local_name(one) == "ph"), None
-    )
-    return "" if found is None else found.get("type", "body")
+    inner = (one for part in shape if local_name(part) == "nvSpPr" for one in part.iter())
+    return next((one.get("type", "body") for one in inner if local_name(one) == "ph"), "")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ferrule import Output, Session, ToolContext, ToolError, tool
+from ferrule import CallInfo, Output, Session, Tool, ToolContext, ToolError, tool
 from ferrule.extension import (
     SECONDS_TO_CHANGE,
     amount,
@@ -27,9 +29,6 @@ from ferrule.toolbox.child import CRASHED, MEMORY, ChildAnswer, ChildBounds, in_
 from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ferrule import CallInfo, Tool
     from ferrule.extension import Place
     from ferrule.toolbox.accounts import Accounts
 
@@ -202,11 +201,8 @@ def _display_written(made: DocumentWritten) -> str:
 
 
 async def _preview_write(params: Any, _session: Session) -> str:
-    lines = params.content
-    if isinstance(lines, str):
-        lines = lines.split("\n")
-    else:
-        lines = [" | ".join("" if cell is None else str(cell) for cell in row) for row in lines]
+    rows = params.content.split("\n") if isinstance(params.content, str) else params.content
+    lines = (one if isinstance(one, str) else " | ".join("" if c is None else str(c) for c in one) for one in rows)
     return f"+++ {params.file_path}\n" + "".join(f"+{line}\n" for line in lines)
 
 
@@ -264,16 +260,13 @@ def write_document(
     suffix = _suffix(file_path, _WRITTEN)
     files = files_of(context.session)
     order = {"name": file_path, "content": content, "template": template}
-    opened: int | None = None
-    try:
+    given: dict[str, int] = {}
+    with ExitStack() as around:
         if template:
-            opened = files.paths.open_file(files.paths.find(template))
-        given = {"template": opened} if opened is not None else {}
+            given["template"] = files.paths.open_file(files.paths.find(template))
+            around.callback(os.close, given["template"])
         answer = in_child(f"{_HOME}.writing:write", order, what=f"`{file_path}`", files=given, bounds=_READ_BOUNDS,
                           cancellation=context.cancellation)  # fmt: skip
-    finally:
-        if opened is not None:
-            os.close(opened)
     return _written(context, file_path, suffix, answer)
 
 
@@ -357,15 +350,16 @@ class _Editing:
     """Makes the new bytes of a file, and keeps what was changed."""
 
     name: str
-    edits: list[dict[str, Any]]
+    edits: list[DocumentEdit]
     context: ToolContext | None = None
-    changes: list[DocumentChange] | None = None
+    changes: list[DocumentChange] = field(default_factory=list[DocumentChange])
     format: str = ""
 
     def __call__(self, before: bytes | None, text: object) -> bytes:
         del text
+        orders = [one.model_dump(exclude_unset=True) for one in self.edits]
         answer = in_child(
-            f"{_HOME}.editing:edit", {"name": self.name, "edits": self.edits}, what=f"`{self.name}`",
+            f"{_HOME}.editing:edit", {"name": self.name, "edits": orders}, what=f"`{self.name}`",
             data=before or b"", bounds=_READ_BOUNDS, cancellation=self.context.cancellation if self.context else None,
         )  # fmt: skip
         self.changes, self.format = answer.value["changes"], answer.value["format"]
@@ -374,21 +368,17 @@ class _Editing:
     @property
     def diff(self) -> str:
         lines = [f"--- {self.name}", f"+++ {self.name}"]
-        for one in self.changes or ():
+        for one in self.changes:
             lines.append(f"@@ {one['where']} @@")
             lines += [f"-{line}" for line in one["before"].split("\n") if one["before"]]
             lines += [f"+{line}" for line in one["after"].split("\n") if one["after"]]
         return "\n".join(lines) + "\n"
 
 
-def _orders(edits: list[DocumentEdit]) -> list[dict[str, Any]]:
-    return [one.model_dump(exclude_unset=True) for one in edits]
-
-
 async def _preview_edit(params: Any, session: Session) -> str:
     import asyncio
 
-    editing = _Editing(params.file_path, _orders(params.edits))
+    editing = _Editing(params.file_path, params.edits)
     await asyncio.to_thread(plan_change, session, params.file_path, editing, must_exist=True)
     return editing.diff
 
@@ -428,12 +418,12 @@ def edit_document(
         - set two cells of sales.xlsx: {"file_path": "sales.xlsx", "edits": [{"cell": "Q1!B2", "value": 12.5},
           {"cell": "Q1!B9", "formula": "SUM(B2:B8)"}]}
     """
-    editing = _Editing(file_path, _orders(edits), context)
+    editing = _Editing(file_path, edits, context)
     changed = change_file(context, file_path, editing, must_exist=True)
     notes = list(changed.place.remarks)
     if editing.format == "xlsx":
         notes.insert(0, "Values of formulas are recalculated when a spreadsheet program opens the file.")
-    changes = editing.changes or []
+    changes = editing.changes
     data: DocumentEdited = {"file_path": changed.place.shown, "changes": changes}
     said = phrase("1 change") if len(changes) == 1 else phrase("{n} changes", n=f"{len(changes):,}")
     metadata = {"file_path": changed.place.shown, "diff": editing.diff, "change": changed.change}

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from ferrule.extension import decode, phrase
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
-from ferrule.toolbox.documents.formats import damaged, encrypted, harmful, joined, library, local_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ferrule.toolbox.documents.formats import Package
+from ferrule.toolbox.documents.formats import Package, damaged, encrypted, harmful, joined, library, local_name
 
 _MOST_HTML = 64 << 20
 _SKIPPED = frozenset({"script", "style", "noscript", "template", "head", "svg", "math", "iframe", "object", "select"})
@@ -26,8 +22,6 @@ _FONTS_ONLY = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/en
 
 
 class WebPage(Counted):
-    """An HTML file."""
-
     counts_lines = True
 
     def __init__(self, file: BinaryIO, name: str) -> None:

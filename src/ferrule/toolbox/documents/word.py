@@ -7,15 +7,11 @@ text is left out. Notes, comments, headers and footers follow.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
-from ferrule.toolbox.documents.formats import local_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ferrule.toolbox.documents.formats import Package
+from ferrule.toolbox.documents.formats import Package, local_name
 
 _SKIPPED = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "delInstrText", "rPr", "pPr", "sectPr",
                       "tblPr", "tblGrid", "trPr", "tcPr", "sdtPr", "sdtEndPr", "fldData", "posOffset", "pctWidth",
@@ -62,17 +58,14 @@ class WordDocument(Counted):
         return {**self.package.properties(), "words": f"{words:,}"}
 
     def _of(self, member: str) -> Iterator[DocumentBlock]:
-        for element in self._children(member):
+        # The elements directly in the body (or the header, or the footer), one at a time.
+        for element in self.package.children(member, 2 if member == self.main else 1):
             yield from self._block(element)
-
-    def _children(self, member: str) -> Iterator[Any]:
-        """The elements directly in the body (or the header, or the footer), one at a time."""
-        return self.package.children(member, 2 if member == self.main else 1)
 
     def _notes(self, kind: str, title: str) -> Iterator[DocumentBlock]:
         first = True
         for member in self.package.related(self.main, kind):
-            for note in self._children(member):
+            for note in self.package.children(member, 1):
                 if _attribute(note, "type") in ("separator", "continuationSeparator", "continuationNotice"):
                     continue
                 text = " ".join(one.text for one in self._inside(note) if one.text)
@@ -138,8 +131,9 @@ class WordDocument(Counted):
                 pieces.append(_TEXTS[name])
             elif name in _ROOMS:
                 boxes.append(child)
-            elif name == "sym":
-                pieces.append(_symbol(child))
+            elif name == "sym" and re.fullmatch("[0-9A-Fa-f]{1,6}", code := _attribute(child, "char") or ""):
+                # A character of a symbol font; those of its private area stand 0xF000 above the plain ones.
+                pieces.append(chr(int(code, 16)) if 31 < int(code, 16) < 0xE000 else "")
             elif name in ("footnoteReference", "endnoteReference", "commentReference"):
                 pieces.append(f"[^{_attribute(child, 'id')}]")
             elif name not in _SKIPPED and name:
@@ -238,12 +232,3 @@ def _span(cell: Any) -> int:
         if local_name(part) == "gridSpan" and value.isdigit():
             return min(max(int(value), 1), 64)
     return 1
-
-
-def _symbol(element: Any) -> str:
-    """A character of a symbol font; those of its private area stand 0xF000 above the plain ones."""
-    try:
-        code = int(_attribute(element, "char") or "", 16)
-    except ValueError:
-        return ""
-    return chr(code) if 31 < code < 0xE000 else ""

@@ -7,17 +7,16 @@ import io
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ferrule import ToolError
 from ferrule.extension import advice, phrase
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.documents.formats import NOT_IN_XML, library, recognise
 from ferrule.toolbox.failures import invalid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _CODE_FONT = "Courier New"
 _LINES_ON_SLIDE = 14
@@ -91,15 +90,15 @@ def _markdown() -> Any:
     return library("markdown_it").MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
+@dataclass(slots=True)
 class WrittenPiece:
     """A heading, a paragraph, a list item, a code block, a table or a rule."""
 
-    __slots__ = ("kind", "level", "ordered", "rows", "runs")
-
-    def __init__(self, kind: str, runs: list[Run] | None = None, level: int = 0) -> None:
-        self.kind, self.runs, self.level = kind, runs or [], level
-        self.ordered = False
-        self.rows: list[list[list[Run]]] = []
+    kind: str
+    runs: list[Run] = field(default_factory=list["Run"])
+    level: int = 0
+    ordered: bool = False
+    rows: list[list[list[Run]]] = field(default_factory=list[list[list["Run"]]])
 
     @property
     def text(self) -> str:
@@ -122,9 +121,7 @@ def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
     from ferrule.toolbox.documents.sheets import shown
 
     if not isinstance(content, str):
-        piece = WrittenPiece("table")
-        piece.rows = [[[Run(shown(value))] for value in line] for line in content]
-        yield piece
+        yield WrittenPiece("table", rows=[[[Run(shown(value))] for value in line] for line in content])
         return
     lists: list[bool] = []
     quotes = 0
@@ -155,11 +152,8 @@ def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
             case "inline" if table is not None:
                 table.rows[-1].append(_runs(token))
             case "inline":
-                piece = WrittenPiece(
-                    "item" if lists else "quote" if quotes else "text", _runs(token), max(len(lists) - 1, 0)
-                )
-                piece.ordered = bool(lists) and lists[-1]
-                yield piece
+                kind = "item" if lists else "quote" if quotes else "text"
+                yield WrittenPiece(kind, _runs(token), max(len(lists) - 1, 0), bool(lists) and lists[-1])
             case _:
                 pass
 
@@ -466,7 +460,12 @@ class _Deck:
             elif self._lines >= _LINES_ON_SLIDE:
                 self.begin(f"{self.titles[-1].removesuffix(' (continued)')} (continued)")
             if self.body is None:
-                self.body = self._box()
+                from pptx.util import Inches
+
+                slide: Any = self.slide
+                width = self.show.slide_width - Inches(1.4)
+                self.body = slide.shapes.add_textbox(Inches(0.7), Inches(1.8), width, Inches(4)).text_frame
+                self.body.word_wrap = True
             paragraph = self.body.paragraphs[0] if not self._lines else self.body.add_paragraph()
             paragraph.level = min(piece.level, 8)
             for one in piece.runs if piece.kind != "code" else [Run(line)]:
@@ -478,13 +477,6 @@ class _Deck:
                 if one.link:
                     run.hyperlink.address = one.link
             self._lines += 1 + len(piece.text) // 90
-
-    def _box(self) -> Any:
-        from pptx.util import Inches
-
-        box = self.slide.shapes.add_textbox(Inches(0.7), Inches(1.8), self.show.slide_width - Inches(1.4), Inches(4))
-        box.text_frame.word_wrap = True
-        return box.text_frame
 
     def table(self, piece: WrittenPiece) -> None:
         from pptx.util import Inches, Pt
