@@ -217,7 +217,7 @@ def _market(folder: Path) -> Market:
 def _accepted(payload: bytes, url: str) -> MarketIndex:
     """An index that was fetched just now: in shape, still valid, and with files that may be fetched."""
     index = parse_index(payload, url)
-    if index.metadata.expires_at <= now():
+    if index.metadata.expires_at <= datetime.now(UTC):
         raise MarketError(
             phrase("The index of {source} expired on {when}.", source=url, when=in_words(index.metadata.expires_at)),
             kind=ErrorKind.PERMISSION,
@@ -243,10 +243,6 @@ def kept_payload(market: Market) -> bytes | None:
         return check((market.folder / INDEX_FILE).read_bytes(), market.key, market.name)
     except (FileNotFoundError, MarketError):
         return None
-
-
-def now() -> datetime:
-    return datetime.now(UTC)
 
 
 @contextmanager

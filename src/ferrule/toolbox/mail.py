@@ -32,7 +32,6 @@ from ferrule.toolbox.mail_message import MailHeader, plain_line, require_plain
 
 if TYPE_CHECKING:
     from ferrule.toolbox.mailbox import MessageId
-    from ferrule.toolbox.sending import OutgoingMail
 
 _PAGE = 20_000
 """Characters of a text that one ReadMail gives."""
@@ -421,23 +420,46 @@ def _send_mail(accounts: Accounts, which: str) -> Tool[Any]:
             attachments: Files of the workspace to attach.
             draft: Save it in the folder for drafts instead of sending it.
         """
-        from ferrule.toolbox.sending import composed, deliver
+        from ferrule.toolbox import sending
 
         name, settings = _account(accounts, account)
-        message = await asyncio.to_thread(
-            _outgoing, name, settings, context, (to, cc, bcc), subject, text, reply_to, attachments
-        )
+
+        def outgoing() -> sending.OutgoingMail:
+            secrets = Secrets(settings)
+            (sender,) = sending.addresses("address", [secrets.fill("address")])
+            tos, ccs, bccs = sending.addresses("to", to), sending.addresses("cc", cc), sending.addresses("bcc", bcc)
+            if len({*tos, *ccs, *bccs}) > sending.MOST_RECIPIENTS:
+                raise invalid(
+                    phrase("A mail goes to at most {n} recipients.", n=sending.MOST_RECIPIENTS),
+                    advice("Ask the user to write to a mailing list.", "Write to a mailing list."),
+                )
+            said = sending.require_sendable(subject, text)
+            paths, files, left = files_of(context.session).paths, list[tuple[str, bytes]](), sending.MOST_ATTACHED
+            for given in attachments:
+                place = paths.find(given)
+                found = paths.stat(place)
+                left -= found.st_size if found is not None else 0
+                if left < 0:
+                    raise ToolError(
+                        phrase("The attachments have more than {n} bytes together.", n=f"{sending.MOST_ATTACHED:,}"),
+                        suggestion=phrase("Attach less, or share the files another way."),
+                    )
+                files.append((require_plain("attachments", PurePath(place.name).name), paths.read(place)))
+            thread = _answered(name, settings, reply_to, context) if reply_to else ("", "")
+            return sending.OutgoingMail(sender, secrets.fill("name"), tos, ccs, bccs, *said, *thread, tuple(files))
+
+        message = await asyncio.to_thread(outgoing)
         if not message.recipients and not draft:
             raise invalid(
                 phrase("A mail needs at least one recipient."), phrase("Give an address in `to`, or save a draft.")
             )
-        raw = composed(message, draft=draft)
+        raw = sending.composed(message, draft=draft)
         recipients, subject = list(message.recipients), message.subject
         if draft:
             usual = ("Drafts", "INBOX.Drafts")
             folder = await asyncio.to_thread(_keep, name, settings, raw, r"\Drafts", usual, context)
             return {"sent": False, "recipients": recipients, "subject": subject, "folder": folder}
-        await deliver(name, settings, raw, message.sender, message.recipients)
+        await sending.deliver(name, settings, raw, message.sender, message.recipients)
         folder, notes = "", list[str]()
         if settings.imap:
             usual = ("Sent", "INBOX.Sent", "Sent Items")
@@ -449,42 +471,6 @@ def _send_mail(accounts: Accounts, which: str) -> Tool[Any]:
         return noted(sent, notes)
 
     return send_mail
-
-
-def _outgoing(
-    name: str,
-    account: MailAccount,
-    context: ToolContext,
-    to_cc_bcc: tuple[Sequence[str], ...],
-    subject: str,
-    text: str,
-    reply_to: str,
-    attachments: Sequence[str],
-) -> OutgoingMail:
-    from ferrule.toolbox.sending import MOST_ATTACHED, MOST_RECIPIENTS, OutgoingMail, addresses, require_sendable
-
-    secrets = Secrets(account)
-    (sender,) = addresses("address", [secrets.fill("address")])
-    to, cc, bcc = (addresses(field, listed) for field, listed in zip(("to", "cc", "bcc"), to_cc_bcc, strict=True))
-    if len({*to, *cc, *bcc}) > MOST_RECIPIENTS:
-        raise invalid(
-            phrase("A mail goes to at most {n} recipients.", n=MOST_RECIPIENTS),
-            advice("Ask the user to write to a mailing list.", "Write to a mailing list."),
-        )
-    subject, text = require_sendable(subject, text)
-    paths, files, left = files_of(context.session).paths, list[tuple[str, bytes]](), MOST_ATTACHED
-    for given in attachments:
-        place = paths.find(given)
-        found = paths.stat(place)
-        left -= found.st_size if found is not None else 0
-        if left < 0:
-            raise ToolError(
-                phrase("The attachments have more than {n} bytes together.", n=f"{MOST_ATTACHED:,}"),
-                suggestion=phrase("Attach less, or share the files another way."),
-            )
-        files.append((require_plain("attachments", PurePath(place.name).name), paths.read(place)))
-    answers, thread = _answered(name, account, reply_to, context) if reply_to else ("", "")
-    return OutgoingMail(sender, secrets.fill("name"), to, cc, bcc, subject, text, answers, thread, tuple(files))
 
 
 def _answered(name: str, account: MailAccount, mail_id: str, context: ToolContext) -> tuple[str, str]:
