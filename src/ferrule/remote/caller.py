@@ -17,6 +17,7 @@ from pydantic_core import to_json
 
 from ferrule.core.phrases import phrase, said_by
 from ferrule.core.tool import Kind, Tool
+from ferrule.remote import link, wire
 from ferrule.remote.flight import (
     Flight,
     fell_silent,
@@ -27,30 +28,9 @@ from ferrule.remote.flight import (
     trace_context,
     value_of,
 )
-from ferrule.remote.link import (
-    DONE,
-    GIVEN_UP,
-    LONGEST_VALID,
-    LOST,
-    RUNNING,
-    Claim,
-    NatsLink,
-    NotReachedError,
-    RunningTasks,
-)
+from ferrule.remote.link import Claim, NotReachedError
 from ferrule.remote.roster import Announcement, Roster, near, pool_counts, real_path
-from ferrule.remote.wire import (
-    PIECE,
-    Nkey,
-    RemoteCall,
-    RemoteError,
-    digest_of,
-    hash_of,
-    require_pool,
-    seal,
-    subject_token,
-    unseal,
-)
+from ferrule.remote.wire import RemoteCall, RemoteError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,7 +69,7 @@ class RemoteCalls:
     def __init__(
         self,
         url: str | Sequence[str],
-        key: Nkey | None,
+        key: wire.Nkey | None,
         *,
         pools: Mapping[str, Sequence[str]] | None = None,
         lease: float = 10.0,
@@ -97,15 +77,15 @@ class RemoteCalls:
         queue: float = 300.0,
         ca: Path | None = None,
     ) -> None:
-        if not 0 < queue <= LONGEST_VALID:
-            raise ValueError(f"`queue` is more than 0 and at most {LONGEST_VALID:g} seconds, not {queue:g}.")
+        if not 0 < queue <= link.LONGEST_VALID:
+            raise ValueError(f"`queue` is more than 0 and at most {link.LONGEST_VALID:g} seconds, not {queue:g}.")
         if not 0.4 <= lease <= 300:
             raise ValueError(f"`lease` is from 0.4 to 300 seconds, not {lease:g}.")
         self.urls = [url] if isinstance(url, str) else list(url)
         if key is None and self.urls:
             raise ValueError("A key is needed to log in to the server: read_key(Path(…)).")
         self.key, self.lease, self.wait, self.queue, self.ca = key, lease, wait, queue, ca
-        self.pools = {require_pool(name): tuple(patterns) for name, patterns in (pools or {}).items()}
+        self.pools = {wire.require_pool(name): tuple(patterns) for name, patterns in (pools or {}).items()}
         for one in (one for patterns in self.pools.values() for one in patterns if one.startswith("kind:")):
             if one.removeprefix("kind:") not in list(Kind):
                 raise ValueError(phrase("`{one}` is no kind of tools; kinds are {all}", one=one, all=", ".join(Kind)))
@@ -146,7 +126,7 @@ class RemoteCalls:
         name = call.invocation.tool.name
         try:
             desk = await self.desk()
-            flight = await desk.launch(call, require_pool(pool))
+            flight = await desk.launch(call, wire.require_pool(pool))
         except RemoteError as problem:
             raise not_run(name, said_by(problem)) from None
         try:
@@ -165,9 +145,9 @@ class RemoteCalls:
 class Desk:
     """The connection of one event loop, and the calls that were made on it."""
 
-    def __init__(self, owner: RemoteCalls, key: Nkey) -> None:
+    def __init__(self, owner: RemoteCalls, key: wire.Nkey) -> None:
         self.owner, self._key = owner, key
-        self.link = NatsLink(key, owner.lease)
+        self.link = link.NatsLink(key, owner.lease)
         self.roster = Roster(self.link, left=self._worker_left)
         self.flights: dict[str, Flight] = {}
         self._instance = os.urandom(6).hex()
@@ -176,7 +156,7 @@ class Desk:
         self._failed: tuple[float, RemoteError] | None = None
         """When the server could not be reached last, and why."""
         self._round: asyncio.Task[None] | None = None
-        self.tasks = RunningTasks("A part of a remote call failed")
+        self.tasks = link.RunningTasks("A part of a remote call failed")
         self._unreached_since: float | None = None
         self._hinted: dict[tuple[str, str], float] = {}
         self._pins: dict[tuple[str, str], str] = {}
@@ -224,12 +204,12 @@ class Desk:
         """Hand a call to the workers of a pool; raises `RemoteError` where it certainly was not started."""
         owner, invocation, session = self.owner, call.invocation, call.session
         tool, caller = invocation.tool, session.caller
-        tenant, digest = subject_token(caller.tenant), digest_of(tool)
+        tenant, digest = wire.subject_token(caller.tenant), wire.digest_of(tool)
         await self.roster.watch(pool)
         # Whether it works on the files or shells of its session's workspace.
         bound = tool.has_touches and any(one.resource.partition(":")[0] in _PLACES for one in invocation.touches)
         worker = await self._worker_for(tool, pool, digest, tenant, session, bound=bound)
-        uid, named = os.urandom(16).hex(), subject_token(tool.name)
+        uid, named = os.urandom(16).hex(), wire.subject_token(tool.name)
         # A call that needs the workspace of one worker goes there alone.
         subject = f"near.{pool}.{tenant}.{worker}.{named}" if worker else f"call.{pool}.{tenant}.{named}"
         arguments = tool.params.dump(invocation.params)
@@ -265,8 +245,11 @@ class Desk:
             unsent=names_left(session.state, state),
             trace=trace_context(),
         )
-        if len(arguments) > PIECE:
-            remote.parked, remote.hashed = await self.link.park(pool, f"{remote.key}.a", arguments), hash_of(arguments)
+        if len(arguments) > wire.PIECE:
+            remote.parked, remote.hashed = (
+                await self.link.park(pool, f"{remote.key}.a", arguments),
+                wire.hash_of(arguments),
+            )
         else:
             remote.arguments = arguments.decode()
         flight = Flight(remote, context, asyncio.get_running_loop())
@@ -446,7 +429,7 @@ class Desk:
     async def _give_up(self, flight: Flight) -> bool:
         """See to it that nobody starts the call; False where somebody has, or where that cannot be known."""
         try:
-            if await self.link.set_claim(flight.call.pool, flight.call.key, GIVEN_UP + b"{}", 0) is not None:
+            if await self.link.set_claim(flight.call.pool, flight.call.key, link.GIVEN_UP + b"{}", 0) is not None:
                 return True
             found = await self.link.claim(flight.call.pool, flight.call.key)
         except NotReachedError:
@@ -458,8 +441,8 @@ class Desk:
     async def _control(self, flight: Flight, told: dict[str, Any]) -> None:
         if flight.worker is not None:
             call = flight.call
-            subject = f"ctl.{call.pool}.{subject_token(call.tenant)}.{flight.worker}.{call.uid}"
-            await self.link.tell(subject, seal(call.secret, told))
+            subject = f"ctl.{call.pool}.{wire.subject_token(call.tenant)}.{flight.worker}.{call.uid}"
+            await self.link.tell(subject, wire.seal(call.secret, told))
 
     # What workers say
 
@@ -468,7 +451,7 @@ class Desk:
         flight = self.flights.get(uid)
         if flight is not None and (claim := Claim.of(message)) is not None:
             return await self._changed(flight, claim)
-        if flight is None or (told := unseal(flight.call.secret, message.data)) is None:
+        if flight is None or (told := wire.unseal(flight.call.secret, message.data)) is None:
             if message.reply:
                 await self.link.tell(message.reply, b"ok" if uid == "_" else b"unknown")
             return None
@@ -493,10 +476,10 @@ class Desk:
     async def _changed(self, flight: Flight, claim: Claim) -> None:
         """The server says that a worker has changed the claim of a call. What we changed ourselves we know."""
         self._untaken.discard(flight.call.uid)
-        if claim.state == RUNNING:
+        if claim.state == link.RUNNING:
             await self._learn(flight, claim)
-        elif claim.state == DONE:
-            told = unseal(flight.call.secret, claim.data)
+        elif claim.state == link.DONE:
+            told = wire.unseal(flight.call.secret, claim.data)
             if told is None:
                 self._suspect = True  # no worker of ours said that; the bucket knows
             elif "parked" in told:
@@ -523,7 +506,7 @@ class Desk:
             except RemoteError as problem:
                 flight.end({"lost": phrase("Its result did not arrive: {why}.", why=said_by(problem).rstrip("."))})
                 return
-            if (told := unseal(flight.call.secret, data) or {}) == {}:
+            if (told := wire.unseal(flight.call.secret, data) or {}) == {}:
                 flight.end({"lost": phrase("Its result did not come from its worker.")})
                 return
         flight.end(told)
@@ -550,12 +533,12 @@ class Desk:
         try:
             if "parked" in told:
                 data = await self.link.fetch(call.pool, f"{flight.call.key}.q{number}", told["parked"], told["hash"])
-                told = unseal(call.secret, data) or {}
+                told = wire.unseal(call.secret, data) or {}
             value = await granted(flight, told["what"], told["with"])
             answer: dict[str, Any] = {"kind": "answer", "number": number, "value": value}
-            if len(data := seal(call.secret, answer)) > PIECE:
+            if len(data := wire.seal(call.secret, answer)) > wire.PIECE:
                 parked = await self.link.park(call.pool, f"{flight.call.key}.w{number}", data)
-                answer = {"kind": "answer", "number": number, "parked": parked, "hash": hash_of(data)}
+                answer = {"kind": "answer", "number": number, "parked": parked, "hash": wire.hash_of(data)}
         except RemoteError as problem:
             answer = {"kind": "answer", "number": number, "error": said_by(problem)}
         await self._control(flight, answer)
@@ -627,7 +610,7 @@ class Desk:
         self._unreached_since = None
         if found is not None:
             return await self._learn(flight, found)
-        await self._hint(call.pool, subject_token(call.tenant))
+        await self._hint(call.pool, wire.subject_token(call.tenant))
         gone = call.subject.startswith("near.") and not self.roster.knows(call.pool, call.subject.split(".")[3])
         late = now - flight.sent > call.valid
         if (late or gone) and await self._give_up(flight):
@@ -637,7 +620,7 @@ class Desk:
     async def _learn(self, flight: Flight, found: Claim) -> None:
         match found.state:
             case b"D":
-                told = unseal(flight.call.secret, found.data)
+                told = wire.unseal(flight.call.secret, found.data)
                 await self._finish(flight, told or {"lost": phrase("Its result did not come from its worker.")})
             case b"R":
                 if flight.revision != found.revision:  # claimed, or claimed anew, and nothing was heard of it yet
@@ -655,17 +638,17 @@ class Desk:
         call = flight.call
         if not call.idempotent or call.subject.startswith("near.") or monotonic() - flight.sent > call.valid:
             return False
-        offering = self.roster.offering(call.pool, call.tool, call.digest, subject_token(call.tenant))
+        offering = self.roster.offering(call.pool, call.tool, call.digest, wire.subject_token(call.tenant))
         return any(one.worker != flight.worker for one in offering)
 
     async def _declare_lost(self, flight: Flight, revision: int) -> None:
         """From here on its worker cannot report a result any more."""
         told = to_json({"worker": flight.worker, "tool": flight.call.tool, "call": flight.call.call_id})
         try:
-            if await self.link.set_claim(flight.call.pool, flight.call.key, LOST + told, revision) is None:
+            if await self.link.set_claim(flight.call.pool, flight.call.key, link.LOST + told, revision) is None:
                 return
             lost = f"_lost.{flight.call.uid}"
-            await self.link.set_claim(flight.call.pool, lost, LOST + told, 0)
+            await self.link.set_claim(flight.call.pool, lost, link.LOST + told, 0)
         except NotReachedError:
             flight.deferred += 1
             if flight.deferred > _DEFERRED:

@@ -23,19 +23,9 @@ from ferrule.core.phrases import phrase
 from ferrule.pipeline.format import format_stopped
 from ferrule.pipeline.record import EventQueue
 from ferrule.pipeline.stages import Call, Decision, Verdict
+from ferrule.remote import wire
 from ferrule.remote.link import CLAIM_SECONDS, DONE, NatsLink, NotReachedError
-from ferrule.remote.wire import (
-    LARGEST,
-    PIECE,
-    RemoteCall,
-    RemoteError,
-    hash_of,
-    pack_result,
-    plain,
-    read_result,
-    seal,
-    unseal,
-)
+from ferrule.remote.wire import RemoteError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator, Mapping, Sequence
@@ -54,7 +44,9 @@ _MOST_ASKED = 1_000_000
 
 
 class RemoteJob:
-    def __init__(self, link: NatsLink, worker: str, sessions: WorkerSessions, call: RemoteCall, message: Any) -> None:
+    def __init__(
+        self, link: NatsLink, worker: str, sessions: WorkerSessions, call: wire.RemoteCall, message: Any
+    ) -> None:
         self.link, self.worker, self.sessions, self.call, self.message = link, worker, sessions, call, message
         self.nonce = os.urandom(16).hex()
         self.claim = b""
@@ -112,8 +104,8 @@ class RemoteJob:
     def _packed(self, result: ToolResult, changed: dict[str, Any] | None = None) -> bytes:
         """The end of the call as it is sent; where JSON cannot hold the result, that is what it comes to."""
         try:
-            told: dict[str, Any] = {"kind": "done", "result": pack_result(result)}
-            return seal(self.call.secret, {**told, "state": changed} if changed else told)
+            told: dict[str, Any] = {"kind": "done", "result": wire.pack_result(result)}
+            return wire.seal(self.call.secret, {**told, "state": changed} if changed else told)
         except (ValueError, RecursionError) as error:  # nested too deeply, say
             return self._packed(self._unsent(f"`{self.call.tool}` ran, but its result could not be sent back.", error))
 
@@ -160,19 +152,21 @@ class RemoteJob:
     async def _finish(self, payload: bytes) -> None:
         """Make the result the one outcome of the call: where the claim takes it, the server tells the caller."""
         link, call = self.link, self.call
-        if len(payload) > PIECE:
+        if len(payload) > wire.PIECE:
             try:
-                if len(payload) > LARGEST:
+                if len(payload) > wire.LARGEST:
                     raise RemoteError("too large")
                 at = "r" if self.tries == 1 else f"r{self.tries}"  # an earlier start may still be writing its own
                 pieces = await link.park(call.pool, f"{self.call.key}.{at}", payload)
-                payload = seal(call.secret, {"kind": "done", "parked": pieces, "hash": hash_of(payload), "at": at})
+                payload = wire.seal(
+                    call.secret, {"kind": "done", "parked": pieces, "hash": wire.hash_of(payload), "at": at}
+                )
             except RemoteError as problem:
                 told = phrase(
                     "`{tool}` ran, but its result of {size} bytes could not be sent back; the limit is {most}.",
                     tool=self.call.tool,
                     size=f"{len(payload):,}",
-                    most=f"{LARGEST:,}",
+                    most=f"{wire.LARGEST:,}",
                 )
                 payload = self._packed(self._unsent(told, problem))
         try:
@@ -251,7 +245,7 @@ class RemoteJob:
                 return
 
     async def _caller_listens(self) -> bool:
-        beat = seal(self.call.secret, {"kind": "beat", "worker": self.worker})
+        beat = wire.seal(self.call.secret, {"kind": "beat", "worker": self.worker})
         try:
             return (await self.link.ask(self.call.reply, beat, timeout=self.link.lease / 5)).data == b"ok"
         except NotReachedError:
@@ -267,10 +261,10 @@ class RemoteJob:
     # What goes to the caller and comes from it
 
     async def tell(self, told: dict[str, Any]) -> None:
-        await self.link.tell(self.call.reply, seal(self.call.secret, told))
+        await self.link.tell(self.call.reply, wire.seal(self.call.secret, told))
 
     def hear(self, data: bytes) -> None:
-        told = unseal(self.call.secret, data)
+        told = wire.unseal(self.call.secret, data)
         if told is None:
             return
         if told["kind"] == "cancel":
@@ -285,16 +279,16 @@ class RemoteJob:
         self._asked[number] = waiting = asyncio.get_running_loop().create_future()
         asked = {"kind": "ask", "worker": self.worker, "number": number, "settled": min(self._asked)}
         try:
-            if len(payload := seal(call.secret, {**asked, "what": what, "with": given})) > PIECE:
+            if len(payload := wire.seal(call.secret, {**asked, "what": what, "with": given})) > wire.PIECE:
                 parked = await link.park(call.pool, f"{self.call.key}.q{number}", payload)
-                payload = seal(call.secret, {**asked, "parked": parked, "hash": hash_of(payload)})
+                payload = wire.seal(call.secret, {**asked, "parked": parked, "hash": wire.hash_of(payload)})
             while not waiting.done():
                 await link.tell(call.reply, payload)
                 await asyncio.wait({waiting}, timeout=link.lease / 2)
             answer = waiting.result()
             if "parked" in answer:
                 data = await link.fetch(call.pool, f"{self.call.key}.w{number}", answer["parked"], answer["hash"])
-                answer = unseal(call.secret, data) or {"error": "what came is not what was sent"}
+                answer = wire.unseal(call.secret, data) or {"error": "what came is not what was sent"}
         except RemoteError as problem:
             answer = {"error": str(problem)}
         finally:
@@ -307,13 +301,13 @@ class RemoteJob:
         """Whoever stands at the caller decides about what a tried call did; that time is not the call's."""
         context = call.context
         with context.asking_person() if context is not None else nullcontext():
-            return Approval(**await self.ask("approve", plain(effects)))
+            return Approval(**await self.ask("approve", wire.plain(effects)))
 
     async def elicit(self, message: str, schema: Mapping[str, Any], *, server: str = "", url: str = "") -> Elicited:
         return Elicited(**await self.ask("elicit", {"message": message, "schema": dict(schema), "url": url}))
 
     async def _send_events(self, queue: EventQueue[CallEvent]) -> None:
-        step = PIECE // 8
+        step = wire.PIECE // 8
         while (event := await queue.next()) is not None:
             shown: list[dict[str, Any]] = []
             if isinstance(event, Progress):
@@ -321,11 +315,11 @@ class RemoteJob:
             elif isinstance(event, PartialOutput) and isinstance(content := event.content, str):
                 shown = [{"content": content[start : start + step]} for start in range(0, max(len(content), 1), step)]
             elif isinstance(event, PartialOutput):
-                shown = [{"content": plain(event.content)}]
+                shown = [{"content": wire.plain(event.content)}]
             for one in shown:
                 self._events += 1
-                sealed = seal(self.call.secret, {"kind": "event", "number": self._events, **one})
-                if len(sealed) <= 2 * PIECE:
+                sealed = wire.seal(self.call.secret, {"kind": "event", "number": self._events, **one})
+                if len(sealed) <= 2 * wire.PIECE:
                     await self.link.tell(self.call.reply, sealed)
 
 
@@ -340,7 +334,7 @@ def _authorised(reason: str) -> str:
 class _CallersWord:
     """What our own policy denies is denied; about the rest the caller's stages have decided."""
 
-    def __init__(self, own: Policy, call: RemoteCall) -> None:
+    def __init__(self, own: Policy, call: wire.RemoteCall) -> None:
         self._own, self._call = own, call
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
@@ -363,7 +357,7 @@ class _CallsBack:
         self, call: RawCall, *, session: Session | None = None, parent: ToolContext | None = None
     ) -> ToolResult:
         told = await self._job.ask("call", _asked_for(call))
-        return read_result(told, call.id, call.name)
+        return wire.read_result(told, call.id, call.name)
 
     async def batch(
         self,
@@ -373,9 +367,9 @@ class _CallsBack:
         parent: ToolContext | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> list[ToolResult]:
-        asked = {"calls": [_asked_for(one) for one in calls], "given": plain(dict(given or {}))}
+        asked = {"calls": [_asked_for(one) for one in calls], "given": wire.plain(dict(given or {}))}
         told: list[dict[str, Any]] = await self._job.ask("batch", asked)
-        return [read_result(one, one["id"], one["tool"]) for one in told]
+        return [wire.read_result(one, one["id"], one["tool"]) for one in told]
 
     def run_sync(
         self, call: RawCall, *, session: Session | None = None, parent: ToolContext | None = None
@@ -389,7 +383,7 @@ class _CallsBack:
 
 
 def _asked_for(call: RawCall) -> dict[str, Any]:
-    arguments = call.arguments.decode() if isinstance(call.arguments, bytes) else plain(call.arguments)
+    arguments = call.arguments.decode() if isinstance(call.arguments, bytes) else wire.plain(call.arguments)
     return {"name": call.name, "arguments": arguments, "id": call.id, "version": call.version}
 
 
@@ -399,8 +393,8 @@ def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any] | 
     removed = [name for name in before if name not in after]
     if not changed and not removed:
         return None
-    told = {"set": plain(changed), "removed": removed}
-    return told if len(seal("", told)) <= _MOST_STATE else None
+    told = {"set": wire.plain(changed), "removed": removed}
+    return told if len(wire.seal("", told)) <= _MOST_STATE else None
 
 
 @contextmanager

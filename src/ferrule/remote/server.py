@@ -18,18 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.remote.wire import (
-    POOL,
-    RemoteError,
-    calls_stream,
-    claims_bucket,
-    hash_of,
-    new_seed,
-    read_key,
-    require_pool,
-    subject_token,
-    write_key,
-)
+from ferrule.remote import wire
+from ferrule.remote.wire import RemoteError
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
@@ -89,10 +79,10 @@ class DevServer:
         """Start it, and return when it answers."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not self.key_file.exists():
-            write_key(self.key_file, new_seed())
+            wire.write_key(self.key_file, wire.new_seed())
         config = self.folder / "server.conf"
         store = self.folder / "store"
-        user = read_key(self.key_file).public
+        user = wire.read_key(self.key_file).public
         config.write_text(
             f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: {json.dumps(str(store))} }}\n'
             f"authorization {{ users: [ {{ nkey: {user} }} ] }}\n",
@@ -181,7 +171,7 @@ def caller_user(name: str, public: str, pools: Iterable[str], tenants: Sequence[
     publish: list[str] = []
     subscribe = [f"_INBOX.{public}.>", f"reply.*.*.{public}.>"]
     for pool in pools:
-        bucket, stream = claims_bucket(pool), calls_stream(pool)
+        bucket, stream = wire.claims_bucket(pool), wire.calls_stream(pool)
         publish += [f"$JS.API.STREAM.INFO.{stream}", f"$JS.API.STREAM.INFO.KV_{bucket}", f"who.{pool}"]
         publish += [f"$JS.API.CONSUMER.LIST.{stream}", f"define.{pool}.*", f"$KV.{bucket}._lost.>"]
         subscribe.append(f"here.{pool}.*")
@@ -199,7 +189,7 @@ def caller_user(name: str, public: str, pools: Iterable[str], tenants: Sequence[
 
 def worker_user(name: str, public: str, pool: str, tenants: Sequence[str], worker: str = "") -> ServerUser:
     """A worker: takes calls of its pool, and of its tenants where it is for some; `worker` is its `--name` then."""
-    bucket, stream = claims_bucket(pool), calls_stream(pool)
+    bucket, stream = wire.claims_bucket(pool), wire.calls_stream(pool)
     named = worker or "*"
     publish = [f"$JS.API.STREAM.INFO.{stream}", f"here.{pool}.{named}"]
     subscribe = [f"_INBOX.{public}.>", f"who.{pool}", f"define.{pool}.{named}"]
@@ -296,23 +286,23 @@ def plan_users(keys: Path, pools: Sequence[str], tenants: Sequence[str]) -> list
     def public(name: str) -> str:
         file = keys / f"{name}.key"
         if not file.exists():
-            write_key(file, new_seed())
-        return read_key(file).public
+            wire.write_key(file, wire.new_seed())
+        return wire.read_key(file).public
 
     users = [
         ServerUser("admin", public("admin"), (), ()),
-        caller_user("caller", public("caller"), [require_pool(one) for one in pools], tenants),
+        caller_user("caller", public("caller"), [wire.require_pool(one) for one in pools], tenants),
     ]
     for pool in pools:
         if not tenants:
             users.append(worker_user(f"worker-{pool}", public(f"worker-{pool}"), pool, ()))
         for tenant in tenants:
             name = f"worker-{pool}-{tenant}"  # what its `--name` can be
-            if not POOL.fullmatch(name):
-                name = f"worker-{pool[:30]}-{hash_of(f'{pool} {tenant}'.encode())[:16]}"
+            if not wire.POOL.fullmatch(name):
+                name = f"worker-{pool[:30]}-{wire.hash_of(f'{pool} {tenant}'.encode())[:16]}"
             users.append(worker_user(name, public(name), pool, [tenant], name))
     return users
 
 
 def _tokens(tenants: Sequence[str]) -> list[str]:
-    return [subject_token(one) for one in tenants] or ["*"]
+    return [wire.subject_token(one) for one in tenants] or ["*"]
