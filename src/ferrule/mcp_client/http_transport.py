@@ -13,16 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 from weakref import WeakSet, WeakValueDictionary
 
 import httpx2
+import mcp_types as types
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    INTERNAL_ERROR,
-    PARSE_ERROR,
-    PROTOCOL_VERSION_META_KEY,
-)
 from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
@@ -121,7 +115,7 @@ def fitting(body: bytes, asked: int | str) -> bytes:
         return body
     else:
         why = f"the answer is to another request (its id is {json.dumps(given)[:_LONGEST_ID]}, and not {asked})"
-    return json.dumps({"jsonrpc": "2.0", "id": asked, "error": {"code": PARSE_ERROR, "message": why}}).encode()
+    return json.dumps({"jsonrpc": "2.0", "id": asked, "error": {"code": types.PARSE_ERROR, "message": why}}).encode()
 
 
 def _object_in(content: bytes) -> dict[str, Any]:
@@ -214,7 +208,7 @@ async def word_refusal(response: httpx2.Response) -> None:
         words = f"HTTP {response.status_code} {response.reason_phrase}".strip()
         if not response.headers.get("content-type", "").lower().startswith("text/html"):
             words += f": {said}" if (said := " ".join(kept.decode(errors="replace").split())[:_MOST_SAID]) else ""
-        error = {"code": INTERNAL_ERROR, "message": words}
+        error = {"code": types.INTERNAL_ERROR, "message": words}
         kept = bytearray(json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode())
         response.headers["content-type"] = "application/json"
     response.stream = httpx2.ByteStream(bytes(kept))
@@ -226,9 +220,9 @@ async def sign_in(client: httpx2.AsyncClient, url: str) -> None:
     Inside the session the same question must be answered within seconds, or an older protocol is tried.
     """
     told = {
-        PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
-        CLIENT_INFO_META_KEY: {"name": "ferrule", "version": __version__},
-        CLIENT_CAPABILITIES_META_KEY: {},
+        types.PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+        types.CLIENT_INFO_META_KEY: {"name": "ferrule", "version": __version__},
+        types.CLIENT_CAPABILITIES_META_KEY: {},
     }
     headers = {
         "accept": "application/json, text/event-stream",

@@ -17,25 +17,8 @@ from ferrule.core.elicitation import set_elicitor
 from ferrule.core.errors import MissingExtraError, ToolError
 from ferrule.core.loops import elsewhere
 from ferrule.core.phrases import phrase, said_by
-from ferrule.mcp_client import bounds
-from ferrule.mcp_client.failures import (
-    EndedInCall,
-    Failed,
-    NotYet,
-    ServerLog,
-    Trouble,
-    cannot_be_used,
-    ended_in_call,
-    first_problem,
-    instead_of_answer,
-    malformed_result,
-    reason_of,
-    refused_call,
-    trouble_of,
-    was_not_read,
-    was_undone,
-    with_garbage,
-)
+from ferrule.mcp_client import bounds, failures
+from ferrule.mcp_client.failures import Failed, ServerLog, Trouble
 from ferrule.mcp_client.remote_tool import Definition, RemoteTool, ToolListing, read_listing
 from ferrule.process.references import Variables
 
@@ -159,7 +142,7 @@ class RemoteServer:
             if self._connection.alive:
                 return self._connection
             # Reconnect at once the first time; a server that keeps ending is left alone for longer each time.
-            self.problem = with_garbage(self.log.clean(self._connection.ended_because), self.log)
+            self.problem = failures.with_garbage(self.log.clean(self._connection.ended_because), self.log)
             self._connection = None
             if loop.time() - self._opened_at > _STEADY_SECONDS:
                 self._failures = 0
@@ -167,7 +150,7 @@ class RemoteServer:
         if self._opening is None:
             left = self._not_before - loop.time()
             if left > 0:
-                raise NotYet(self.problem, left)
+                raise failures.NotYet(self.problem, left)
             # Not as the caller: what the server asks for later calls must not reach whoever made the first one.
             anyone = copy_context()
             anyone.run(set_elicitor, None)
@@ -192,14 +175,14 @@ class RemoteServer:
         try:
             try:
                 return await self._harmless_call(await self._ready_for(tool, context), tool, arguments, context)
-            except EndedInCall:
+            except failures.EndedInCall:
                 if not tool.may_run_twice:
                     raise
             await self._look_anew()
             return await self._harmless_call(await self._ready_for(tool, context), tool, arguments, context)
         except Failed as failed:
             plugin = callable(self._made_from)
-            raise cannot_be_used(self.config.name, failed, self.log, plugin=plugin) from None
+            raise failures.cannot_be_used(self.config.name, failed, self.log, plugin=plugin) from None
 
     async def _ready_for(self, tool: RemoteTool, context: ToolContext) -> Connection:
         with context.asking_person() if self._signs_in else nullcontext():
@@ -260,7 +243,7 @@ class RemoteServer:
     async def _require_harmless(self, connection: Connection) -> None:
         if undone := await connection.undone():
             await connection.close()  # or it would make it again
-            raise was_undone(self.config.name, (*undone, *await connection.undone()))
+            raise failures.was_undone(self.config.name, (*undone, *await connection.undone()))
 
     async def _call(
         self, connection: Connection, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext
@@ -277,27 +260,29 @@ class RemoteServer:
             )
         except asyncio.CancelledError:
             if garbage := log.garbage(heard):
-                context.stopped_words = instead_of_answer(garbage)
+                context.stopped_words = failures.instead_of_answer(garbage)
             # After a call that was given up: is the server slow, or gone?
             if self._checking is None or self._checking.done():
                 self._checking = asyncio.create_task(self._check(connection))
             raise
         except MCPError as error:
-            if was_not_read(error):
-                raise refused_call(self.config.name, name, error, self.log) from None
+            if failures.was_not_read(error):
+                raise failures.refused_call(self.config.name, name, error, self.log) from None
             # Servers use the same code for errors of their own.
             if error.code == CONNECTION_CLOSED and (not connection.alive or str(error).startswith((_CLOSED, _ALONE))):
                 alone = connection.alive and str(error) != _CLOSED
-                reason = self.log.clean(reason_of(Failed(str(error))) if alone else await connection.end_reason())
-                raise ended_in_call(self.config.name, reason, log, garbage=log.garbage(heard)) from None
+                reason = self.log.clean(
+                    failures.reason_of(Failed(str(error))) if alone else await connection.end_reason()
+                )
+                raise failures.ended_in_call(self.config.name, reason, log, garbage=log.garbage(heard)) from None
             if error.code == -32600 and str(error) == "Session terminated":
                 await connection.close()
-                raise ended_in_call(self.config.name, phrase("it ended the session"), self.log) from None
-            raise refused_call(self.config.name, name, error, self.log) from None
+                raise failures.ended_in_call(self.config.name, phrase("it ended the session"), self.log) from None
+            raise failures.refused_call(self.config.name, name, error, self.log) from None
         except ValidationError as error:
-            raise malformed_result(self.config.name, name, first_problem(error)) from None
+            raise failures.malformed_result(self.config.name, name, failures.first_problem(error)) from None
         except (RuntimeError, ExceptionGroup) as error:
-            raise malformed_result(self.config.name, name, reason_of(error)) from None
+            raise failures.malformed_result(self.config.name, name, failures.reason_of(error)) from None
 
     # Starting it, and starting it again
 
@@ -326,7 +311,7 @@ class RemoteServer:
             for_a_person = _SECONDS_TO_SIGN_IN if self._signs_in else 0.0
             await connection.open(left + for_a_person, self.config.start_timeout + for_a_person)
         except Exception as error:  # noqa: BLE001 - whatever it raised is why the server cannot be used
-            raise self._failed(reason_of(error), trouble_of(error)) from None
+            raise self._failed(failures.reason_of(error), failures.trouble_of(error)) from None
         try:
             left = self.config.start_timeout if self._signs_in else ends - loop.time()
             listing = asyncio.create_task(self._list(connection))
@@ -349,11 +334,13 @@ class RemoteServer:
             await connection.close()
             if isinstance(error, asyncio.CancelledError):
                 raise
-            raise self._failed(phrase("its tools could not be listed: {error}", error=reason_of(error))) from None
+            raise self._failed(
+                phrase("its tools could not be listed: {error}", error=failures.reason_of(error))
+            ) from None
         return connection
 
     def _failed(self, reason: str, trouble: Trouble = Trouble.OTHER) -> Failed:
-        return Failed(with_garbage(self.log.clean(reason), self.log), trouble)
+        return Failed(failures.with_garbage(self.log.clean(reason), self.log), trouble)
 
     @property
     def _signs_in(self) -> bool:
@@ -372,8 +359,8 @@ class RemoteServer:
             if self._outdated:  # it changed while it was listed
                 self._relist_soon()
             return
-        self.problem = error.reason if isinstance(error, Failed) else reason_of(error)
-        self.trouble = trouble_of(error)
+        self.problem = error.reason if isinstance(error, Failed) else failures.reason_of(error)
+        self.trouble = failures.trouble_of(error)
         self._fail(task.get_loop().time())
 
     def _fail(self, now: float) -> None:
@@ -402,8 +389,10 @@ class RemoteServer:
                 await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
                 self.problem = ""
             except Exception as error:  # noqa: BLE001 - the tools stay as they were, and the user can read why
-                why = self.log.clean(phrase("its tools could not be listed again: {error}", error=reason_of(error)))
-                self.problem = with_garbage(why, self.log)
+                why = self.log.clean(
+                    phrase("its tools could not be listed again: {error}", error=failures.reason_of(error))
+                )
+                self.problem = failures.with_garbage(why, self.log)
             await asyncio.sleep(min(_LONGEST_REST, 9 * (loop.time() - began)))
 
     async def _check(self, connection: Connection) -> None:

@@ -20,20 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    CONNECTION_CLOSED,
-    INTERNAL_ERROR,
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-    jsonrpc_message_adapter,
-)
 
 from ferrule.core.json_lines import LineReader, TooLong, parse_line
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
@@ -46,7 +35,7 @@ from ferrule.process.arguments import BadArgumentError, CommandLine, checked_env
 from ferrule.process.box import Box, BoxFailed, open_box, start_box
 from ferrule.process.profile import Bounds, Profile
 from ferrule.process.sandbox.denials import SandboxRefused
-from ferrule.process.sandbox.sandbox import Launch, Prepared
+from ferrule.process.sandbox.sandbox import Launch, Prepared, Sandbox
 from ferrule.workspace.data_folder import own_places
 
 if TYPE_CHECKING:
@@ -110,13 +99,7 @@ async def start_program(
             launch = Launch(words, environment, str(folder))
             box = await start_box(Prepared(launch), (reading, writing, complaining))
         else:
-            from ferrule.process.sandbox.choose import best_sandbox
-
-            sandbox = best_sandbox()
-            if not sandbox.confines:  # a program that must be confined is not started without
-                raise CannotStart(
-                    phrase("it may only run in a sandbox, and none works here; `ferrule doctor` says why")
-                )
+            sandbox = _confining_sandbox()
             profile = Profile(
                 writable=(folder, *map(Path, confinement.writable)),
                 folder=folder,
@@ -143,6 +126,16 @@ async def start_program(
         for theirs in (reading, writing, complaining):
             os.close(theirs)
     return box, (stdin, stdout, stderr)
+
+
+def _confining_sandbox() -> Sandbox:
+    """One that holds what it promises; a program that must be confined is not started without."""
+    from ferrule.process.sandbox.choose import best_sandbox
+
+    found = best_sandbox()
+    if not found.confines:
+        raise CannotStart(phrase("it may only run in a sandbox, and none works here; `ferrule doctor` says why"))
+    return found
 
 
 async def end_program(box: Box, patience: float = 1.0, *, to_notice: float | None = None) -> tuple[str, ...]:
@@ -264,7 +257,7 @@ class DirectCalls:
             answer.set_result(cast("dict[str, Any]", result))
         elif isinstance(error := message.get("error"), dict):
             told = cast("dict[str, Any]", error)
-            code = told["code"] if isinstance(told.get("code"), int) else INTERNAL_ERROR
+            code = told["code"] if isinstance(told.get("code"), int) else types.INTERNAL_ERROR
             answer.set_exception(MCPError(code, str(told.get("message") or ""), told.get("data")))
         else:
             answer.set_exception(Malformed(phrase("the answer contains neither an object as its result nor an error")))
@@ -307,7 +300,7 @@ def _number(given: Any) -> float | None:
 
 
 def _closed() -> MCPError:
-    return MCPError(code=CONNECTION_CLOSED, message="Connection closed")
+    return MCPError(code=types.CONNECTION_CLOSED, message="Connection closed")
 
 
 _SECONDS_TO_READ_THE_REST = 0.5
@@ -341,7 +334,7 @@ class StdioTransport:
         self._has_spoken = False
         self._patience = 1.0
         self._undone_at_end: tuple[str, ...] = ()
-        self._asked: RequestId | None = None
+        self._asked: types.RequestId | None = None
         """The session's last request, until it is answered."""
         self.direct = DirectCalls(lambda line: self._writer.write(line))
         """Calls that need none of the session's services."""
@@ -451,7 +444,7 @@ class StdioTransport:
         elif self.direct.idle_words + self._log.garbage_lines > idle:
             await self._pace.spend()
 
-    def _message_in(self, line: bytes | TooLong) -> JSONRPCMessage | None:
+    def _message_in(self, line: bytes | TooLong) -> types.JSONRPCMessage | None:
         """What a line holds for the session, if it is for the session: a message, or an error in its place."""
         if isinstance(line, TooLong):
             why = f"the answer takes {line.size:,} bytes; more than {bounds.MESSAGE_BYTES:,} are not read"
@@ -468,18 +461,18 @@ class StdioTransport:
             if isinstance(found, dict) and self.direct.take(cast("dict[str, Any]", found)):
                 self._has_spoken = True
                 return None
-            message = jsonrpc_message_adapter.validate_python(found, by_name=False)
+            message = types.jsonrpc_message_adapter.validate_python(found, by_name=False)
         except ValueError:
             return self._failure(line, line, NO_MESSAGE, with_sample=True)
         self._has_spoken = True
-        if isinstance(message, JSONRPCError) and message.id is None:  # it could not read what it was asked
+        if isinstance(message, types.JSONRPCError) and message.id is None:  # it could not read what it was asked
             only = self._only()
             return message if only is None else self._answer(only, message.error)
-        if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id == self._asked:
+        if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)) and message.id == self._asked:
             self._asked = None
         return message
 
-    def _failure(self, head: bytes, tail: bytes, why: str, *, with_sample: bool = False) -> JSONRPCMessage | None:
+    def _failure(self, head: bytes, tail: bytes, why: str, *, with_sample: bool = False) -> types.JSONRPCMessage | None:
         """An error in place of an answer that cannot be used; nothing for what answers nobody."""
         self._log.add_garbage(head)
         if not looks_like_answer(head):
@@ -490,20 +483,20 @@ class StdioTransport:
             return None
         if with_sample:
             why = f"{why}: {self._log.garbage(self._log.garbage_lines - 1)!r}"
-        return self._answer(request, ErrorData(code=PARSE_ERROR, message=why))
+        return self._answer(request, types.ErrorData(code=types.PARSE_ERROR, message=why))
 
-    def _answer(self, request: RequestId, error: ErrorData) -> JSONRPCMessage | None:
+    def _answer(self, request: types.RequestId, error: types.ErrorData) -> types.JSONRPCMessage | None:
         """Have a request fail, whoever made it."""
         self._has_spoken = True
         if self.direct.take({"id": request, "error": error.model_dump()}):
             return None
         self._asked = None
-        return JSONRPCError(jsonrpc="2.0", id=request, error=error)
+        return types.JSONRPCError(jsonrpc="2.0", id=request, error=error)
 
-    def _open(self) -> list[RequestId]:
+    def _open(self) -> list[types.RequestId]:
         return [*self.direct.open, *([] if self._asked is None else [self._asked])]
 
-    def _only(self) -> RequestId | None:
+    def _only(self) -> types.RequestId | None:
         """The one that waits, if there is no second."""
         waiting = self._open()
         return waiting[0] if len(waiting) == 1 else None
@@ -512,7 +505,7 @@ class StdioTransport:
         try:
             async for item in self._from_session:
                 message = item.message
-                if isinstance(message, JSONRPCRequest):
+                if isinstance(message, types.JSONRPCRequest):
                     self.direct.note_stamp(message.params)
                     if message.method != "subscriptions/listen":  # never answered while the connection lasts
                         self._asked = message.id
