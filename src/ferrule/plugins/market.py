@@ -35,24 +35,15 @@ from ferrule.extension import (
     write_json,
 )
 from ferrule.extension import fetch as bounded_fetch
+from ferrule.plugins import signed_index
 from ferrule.plugins.manifest import as_object
 from ferrule.plugins.plugin_files import MARKET_NAME, market_folder, market_folders, write_withdrawn
-from ferrule.plugins.signed_index import (
-    INDEX_FILE,
-    MOST_INDEX_BYTES,
-    MarketError,
-    check,
-    checked_key,
-    in_words,
-    parse_index,
-    signer_of,
-)
+from ferrule.plugins.signed_index import MarketError, MarketIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-    from ferrule.plugins.signed_index import MarketIndex
 
 _SOURCE = "source.json"
 
@@ -134,18 +125,18 @@ def add_market(
         raise MarketError(
             phrase("The address of a market has no `?` and no `#`: {url}", url=url), kind=ErrorKind.VALIDATION
         )
-    url = checked_address(url.removesuffix(INDEX_FILE).rstrip("/") + "/")
+    url = checked_address(url.removesuffix(signed_index.INDEX_FILE).rstrip("/") + "/")
     added = datetime.now(UTC).isoformat(timespec="seconds")
     if registry:
         market = Market(name, url, "", added)
         registry_page(url, limit=1)
         with _new_folder(market):
             return market
-    wanted = checked_key(key) if key else ""
-    data = fetch(url + INDEX_FILE, MOST_INDEX_BYTES)
-    found = signer_of(data, url)
+    wanted = signed_index.checked_key(key) if key else ""
+    data = fetch(url + signed_index.INDEX_FILE, signed_index.MOST_INDEX_BYTES)
+    found = signed_index.signer_of(data, url)
     pinned = wanted or found
-    index = _accepted(check(data, pinned, url), url)
+    index = _accepted(signed_index.check(data, pinned, url), url)
     if not key and (confirm is None or not confirm(found)):
         raise MarketError(
             phrase("The market was not added: its key {key} was not confirmed.", key=found),
@@ -170,14 +161,14 @@ def remove_market(name: str) -> None:
 
 def refresh_market(market: Market) -> Refreshed:
     """Fetch the index of a market again. Unless it passes every check, the one from before stays."""
-    data = fetch(market.url + INDEX_FILE, MOST_INDEX_BYTES)
-    payload = check(data, market.key, market.url)
+    data = fetch(market.url + signed_index.INDEX_FILE, signed_index.MOST_INDEX_BYTES)
+    payload = signed_index.check(data, market.key, market.url)
     index = _accepted(payload, market.url)
     serial = index.metadata.serial
     with locked(market.folder):
         kept = kept_payload(market)
         if kept is not None:
-            before = parse_index(kept, market.name).metadata.serial
+            before = signed_index.parse_index(kept, market.name).metadata.serial
             if serial < before:
                 raise MarketError(
                     phrase(
@@ -216,10 +207,14 @@ def _market(folder: Path) -> Market:
 
 def _accepted(payload: bytes, url: str) -> MarketIndex:
     """An index that was fetched just now: in shape, still valid, and with files that may be fetched."""
-    index = parse_index(payload, url)
-    if index.metadata.expires_at <= datetime.now(UTC):
+    index = signed_index.parse_index(payload, url)
+    if index.metadata.expires_at <= now():
         raise MarketError(
-            phrase("The index of {source} expired on {when}.", source=url, when=in_words(index.metadata.expires_at)),
+            phrase(
+                "The index of {source} expired on {when}.",
+                source=url,
+                when=signed_index.in_words(index.metadata.expires_at),
+            ),
             kind=ErrorKind.PERMISSION,
             suggestion=phrase(
                 "The people who run the market must publish it again. What was fetched before can still be used."
@@ -234,15 +229,19 @@ def _accepted(payload: bytes, url: str) -> MarketIndex:
 def _keep(folder: Path, data: bytes, index: MarketIndex) -> None:
     """Withdrawn versions first: a kill in between leaves more withdrawn, never less, and the next refresh does both."""
     write_withdrawn(folder, ((*one.key, one.plugin.withdrawn.reason) for one in index.servers if one.plugin.withdrawn))
-    write_atomically(folder / INDEX_FILE, data)
+    write_atomically(folder / signed_index.INDEX_FILE, data)
 
 
 def kept_payload(market: Market) -> bytes | None:
     """The payload of the index that is kept; None where there is none, or the disk damaged it."""
     try:
-        return check((market.folder / INDEX_FILE).read_bytes(), market.key, market.name)
+        return signed_index.check((market.folder / signed_index.INDEX_FILE).read_bytes(), market.key, market.name)
     except (FileNotFoundError, MarketError):
         return None
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
 
 
 @contextmanager

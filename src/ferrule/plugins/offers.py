@@ -20,7 +20,7 @@ from ferrule import ErrorKind
 from ferrule.extension import MissingExtraError, locked, nearest, phrase, write_json
 from ferrule.extension.hosting import edits, without_twins
 from ferrule.plugins.manifest import Needs, as_object
-from ferrule.plugins.market import Market, find_market, kept_payload, markets, refresh_market, registry_page
+from ferrule.plugins.market import Market, find_market, kept_payload, markets, now, refresh_market, registry_page
 from ferrule.plugins.plugin_files import write_withdrawn
 from ferrule.plugins.signed_index import IndexEntry, MarketError, Withdrawal, in_words, parse_index
 
@@ -164,7 +164,7 @@ def _offers(
             suggestion=phrase("Fetch it again: ferrule market refresh {name}", name=market.name),
         )
     index = parse_index(payload, market.name)
-    if index.metadata.expires_at <= datetime.now(UTC):
+    if index.metadata.expires_at <= now():
         words = phrase(
             "The index of the market {name} expired on {when}, so it may lack withdrawn plugins. "
             "Fetch it again: ferrule market refresh {name}",

@@ -21,21 +21,8 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import LineReader, MissingExtraError, TooLong, cut, phrase, said_by, take_stdout
 from ferrule.extension.hosting import catalogue, dangers_of, tool_name, translated
-from ferrule.plugins.consent import (
-    NotAgreed,
-    PluginQuestion,
-    PluginWishes,
-    added_grants,
-    as_asked,
-    disable_plugin,
-    enable_plugin,
-    found_plugin,
-    install_staged,
-    is_newest,
-    near_plugins,
-    remove_plugin,
-    secrets_of,
-)
+from ferrule.plugins import consent
+from ferrule.plugins.consent import NotAgreed, PluginQuestion, PluginWishes
 from ferrule.plugins.lock import LockedPlugin, must_find, read_lock
 from ferrule.plugins.plugin_files import plugins_folder, withdrawn_names
 
@@ -70,8 +57,8 @@ def plugin_document(plugin: LockedPlugin, workspace: Path | None = None) -> dict
         "tools": [one.model_dump() for one in manifest.tools],
         "tool_names": [tool_name(plugin.name, one) for one in plugin.definitions],
         "hosts": plugin.grants.hosts, "folders": [*dict.fromkeys((*worst, *plugin.grants.folders))],
-        "dangers": [{"folder": one.folder, "why": one.why} for one in dangers], "secrets": secrets_of(plugin),
-        "programs": manifest.needs.programs, "added_hosts": added_grants(plugin).hosts,
+        "dangers": [{"folder": one.folder, "why": one.why} for one in dangers], "secrets": consent.secrets_of(plugin),
+        "programs": manifest.needs.programs, "added_hosts": consent.added_grants(plugin).hosts,
         "packages": [{"name": one.name, "version": one.version, "hashes": one.hashes} for one in plugin.packages],
         "settings": [
             {"name": name, "summary": one.summary, "value": plugin.settings.get(name, one.default or "")}
@@ -110,16 +97,18 @@ def _answer(
 
 
 def list_plugins() -> dict[str, Any]:
-    return {"plugins": [plugin_document(as_asked(one)) for one in read_lock().values()]}
+    return {"plugins": [plugin_document(consent.as_asked(one)) for one in read_lock().values()]}
 
 
 def show_plugin(name: str, language: str = "en") -> dict[str, Any]:
     plugin = must_find(read_lock(), name)
-    return _worded({**plugin_document(as_asked(plugin)), "near": near_plugins(plugin)}, catalogue(language))
+    return _worded(
+        {**plugin_document(consent.as_asked(plugin)), "near": consent.near_plugins(plugin)}, catalogue(language)
+    )
 
 
 def disable(name: str) -> dict[str, Any]:
-    return plugin_document(disable_plugin(name))
+    return plugin_document(consent.disable_plugin(name))
 
 
 # Those that take long
@@ -130,13 +119,13 @@ def _install(source: str, market: str, agreed: list[str], workspace: str) -> dic
     from ferrule.plugins.install import fetched
 
     notes: list[str] = []
-    with found_plugin(source, market or None, notes.append, files=False) as found, fetched(found) as staged:
+    with consent.found_plugin(source, market or None, notes.append, files=False) as found, fetched(found) as staged:
         before = read_lock().get(staged.plugin.name)
-        if before is not None and is_newest(before, staged):
+        if before is not None and consent.is_newest(before, staged):
             return _answer(before, notes=notes)
         enable = before is not None and before.enabled
         try:
-            plugin = install_staged(staged, Path(workspace), PluginWishes(), _agreed_to(agreed), enable=enable)
+            plugin = consent.install_staged(staged, Path(workspace), PluginWishes(), _agreed_to(agreed), enable=enable)
         except NotAgreed as answer:
             return _answer(before, answer.question, notes)
         return _answer(plugin, notes=notes)
@@ -159,10 +148,10 @@ def _enable(
     name: str, agreed: list[str], hosts: list[str] | None, settings: dict[str, str], workspace: str
 ) -> dict[str, Any]:
     plugin = must_find(read_lock(), name)
-    added = added_grants(plugin)
+    added = consent.added_grants(plugin)
     wishes = PluginWishes(added.hosts if hosts is None else hosts, added.folders, settings=settings)
     try:
-        return _answer(enable_plugin(name, Path(workspace), wishes, _agreed_to(agreed)))
+        return _answer(consent.enable_plugin(name, Path(workspace), wishes, _agreed_to(agreed)))
     except NotAgreed as answer:
         return _answer(plugin, answer.question)
 
@@ -172,7 +161,7 @@ def _agreed_to(digests: list[str]) -> Callable[[PluginQuestion], bool | None]:
 
 
 def _remove(name: str) -> dict[str, Any]:
-    remove_plugin(name)
+    consent.remove_plugin(name)
     return {}
 
 

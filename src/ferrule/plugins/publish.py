@@ -17,25 +17,10 @@ from pydantic import ValidationError
 
 from ferrule import ErrorKind
 from ferrule.extension import joined, locked, phrase, write_atomically
+from ferrule.plugins import signed_index
 from ferrule.plugins.manifest import Manifest, PluginError, first_problem, read_manifest
 from ferrule.plugins.market import checked_address
-from ferrule.plugins.signed_index import (
-    INDEX_FILE,
-    PLUGIN_META,
-    IndexEntry,
-    IndexFile,
-    IndexMetadata,
-    MarketError,
-    MarketIndex,
-    PluginMeta,
-    Withdrawal,
-    check,
-    load_key,
-    make_key,
-    parse_index,
-    public_key,
-    sign,
-)
+from ferrule.plugins.signed_index import MarketError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -101,23 +86,25 @@ def publish(
                 phrase("Nothing was published, because readers would refuse {where}", where=first_problem(error)),
                 kind=ErrorKind.VALIDATION,
             ) from None
-        key = make_key(key_file) if key_is_new else load_key(key_file)
+        key = signed_index.make_key(key_file) if key_is_new else signed_index.load_key(key_file)
         now = datetime.now(UTC).replace(microsecond=0)
-        metadata = IndexMetadata(
+        metadata = signed_index.IndexMetadata(
             serial=before.metadata.serial + 1 if before else 1,
             count=len(entries),
             generated_at=now,
             expires_at=now + timedelta(days=days),
         )
-        index = MarketIndex(servers=[entries[key] for key in sorted(entries)], metadata=metadata)
+        index = signed_index.MarketIndex(servers=[entries[key] for key in sorted(entries)], metadata=metadata)
         for plugin in plugins.values():
             for name, data in plugin.files.items():
                 write_atomically(out / FILES / name, data)
-        write_atomically(out / INDEX_FILE, sign(index.to_json(), key))  # last: it names files that are there
+        write_atomically(
+            out / signed_index.INDEX_FILE, signed_index.sign(index.to_json(), key)
+        )  # last: it names files that are there
     known = {one.key for one in before.servers} if before else set[_NameAndVersion]()
     added, dropped = sorted(plugins.keys() - known), sorted(known - entries.keys())
     withdrawn = sorted(one for one, entry in entries.items() if entry.plugin.withdrawn)
-    public = public_key(key)
+    public = signed_index.public_key(key)
     return Published(
         metadata.serial, public, key_is_new, metadata.expires_at, sorted(plugins), added, dropped, withdrawn
     )
@@ -154,9 +141,9 @@ def _plugins(folder: Path) -> dict[_NameAndVersion, _Plugin]:
     return found
 
 
-def _before(out: Path, key_file: Path) -> MarketIndex | None:
+def _before(out: Path, key_file: Path) -> signed_index.MarketIndex | None:
     """The index that is there, which must be ours: its serial and its withdrawals are carried on."""
-    file = out / INDEX_FILE
+    file = out / signed_index.INDEX_FILE
     if not file.exists():
         return None
     if not key_file.exists():
@@ -164,12 +151,15 @@ def _before(out: Path, key_file: Path) -> MarketIndex | None:
             phrase("There is no key {file}, and {index} is signed already.", file=key_file, index=file),
             suggestion=phrase("Publish with the key of that market: its readers have pinned it."),
         )
-    return parse_index(check(file.read_bytes(), public_key(load_key(key_file)), str(file)), str(file))
+    return signed_index.parse_index(
+        signed_index.check(file.read_bytes(), signed_index.public_key(signed_index.load_key(key_file)), str(file)),
+        str(file),
+    )
 
 
 def _entries(
-    plugins: Mapping[_NameAndVersion, _Plugin], base: str, before: MarketIndex | None, now: datetime
-) -> dict[_NameAndVersion, IndexEntry]:
+    plugins: Mapping[_NameAndVersion, _Plugin], base: str, before: signed_index.MarketIndex | None, now: datetime
+) -> dict[_NameAndVersion, signed_index.IndexEntry]:
     known = {one.key: one for one in before.servers} if before else {}
     entries = {key: one for key, one in known.items() if one.plugin.withdrawn}
     for key, plugin in plugins.items():
@@ -194,13 +184,13 @@ def _entries(
     return entries
 
 
-def _entry(plugin: _Plugin, base: str, now: datetime) -> IndexEntry:
+def _entry(plugin: _Plugin, base: str, now: datetime) -> signed_index.IndexEntry:
     manifest = plugin.manifest
     files = [
-        IndexFile(url=base + quote(name), sha256=sha256(data).hexdigest(), size=len(data))
+        signed_index.IndexFile(url=base + quote(name), sha256=sha256(data).hexdigest(), size=len(data))
         for name, data in sorted(plugin.files.items())
     ]
-    meta = PluginMeta(
+    meta = signed_index.PluginMeta(
         files=tuple(files),
         kinds={tool.name: tool.kind for tool in manifest.tools},
         needs=manifest.needs,
@@ -220,11 +210,11 @@ def _entry(plugin: _Plugin, base: str, now: datetime) -> IndexEntry:
         "version": manifest.version,
         "packages": [{**package, "transport": {"type": "stdio"}}],
     }
-    return IndexEntry.model_validate({"server": server, "_meta": {PLUGIN_META: meta}})
+    return signed_index.IndexEntry.model_validate({"server": server, "_meta": {signed_index.PLUGIN_META: meta}})
 
 
 def _mark(
-    entries: Mapping[_NameAndVersion, IndexEntry],
+    entries: Mapping[_NameAndVersion, signed_index.IndexEntry],
     withdraw: Mapping[_NameAndVersion, str],
     reviewed: Collection[_NameAndVersion],
 ) -> None:
@@ -238,6 +228,6 @@ def _mark(
                 suggestion=phrase("There are: {names}.", names=listed),
             )
     for key, reason in withdraw.items():
-        entries[key].plugin.withdrawn = Withdrawal(reason=reason, at=now)
+        entries[key].plugin.withdrawn = signed_index.Withdrawal(reason=reason, at=now)
     for key in reviewed:
         entries[key].plugin.reviewed = now
