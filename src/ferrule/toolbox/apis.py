@@ -28,20 +28,10 @@ from ferrule import (
     tool,
 )
 from ferrule.extension import MOST_EDITABLE, SECONDS_TO_CHANGE, SchemaParams, files_of, nearest, phrase, touching
+from ferrule.toolbox import http_client
 from ferrule.toolbox.accounts import AccountCheck, Accounts, Api, Credential, named
 from ferrule.toolbox.failures import invalid, not_found
-from ferrule.toolbox.http_client import (
-    HttpAnswer,
-    HttpClient,
-    WebRequest,
-    answer_of,
-    display_answer,
-    each_touch,
-    render_answer,
-    require_credential,
-    require_savable,
-    with_credential,
-)
+from ferrule.toolbox.http_client import HttpClient, WebRequest
 from ferrule.toolbox.openapi import ApiOperation, OpenApi, read_document
 from ferrule.toolbox.openapi_request import files_in, request_of, signature_of
 from ferrule.toolbox.web_address import parse_address
@@ -113,7 +103,7 @@ class LoadedApi:
 
     def credential_for(self, request: WebRequest) -> Credential | None:
         name = self.api.credential
-        return require_credential(self.accounts, name, request.address, self.client) if name else None
+        return http_client.require_credential(self.accounts, name, request.address, self.client) if name else None
 
     def info(
         self, tool: str, operation: ApiOperation, arguments: Mapping[str, Any], save_to: str | None, session: Session
@@ -136,23 +126,23 @@ class LoadedApi:
         files = [touching(given, session) for given in files_in(operation, arguments)]
         if save_to is not None:
             files.append(touching(save_to, session, write=True))
-            always = f"{always} into {each_touch(files[-1])[0].resource.rpartition('/')[0]}"
+            always = f"{always} into {http_client.each_touch(files[-1])[0].resource.rpartition('/')[0]}"
         for one in files:
-            touches += each_touch(one)
+            touches += http_client.each_touch(one)
             refusal = refusal or one.refusal
         return CallInfo(tuple(touches), signature, always, f"{operation.method} {request.address}", refusal)
 
     async def call(
         self, operation: ApiOperation, arguments: Mapping[str, Any], save_to: str | None, context: ToolContext
-    ) -> HttpAnswer:
+    ) -> http_client.HttpAnswer:
         import asyncio
 
         request = await asyncio.to_thread(self.request, operation, arguments, context.session)
         if (account := self.credential_for(request)) is not None:
-            with_credential(request, account)
-        await asyncio.to_thread(require_savable, context, save_to)
+            http_client.with_credential(request, account)
+        await asyncio.to_thread(http_client.require_savable, context, save_to)
         reply = await self.client.send(request)
-        return await asyncio.to_thread(answer_of, reply, context, save_to)
+        return await asyncio.to_thread(http_client.answer_of, reply, context, save_to)
 
 
 def api_tools(accounts: Accounts, client: HttpClient) -> list[Tool[Any]]:
@@ -207,7 +197,7 @@ def _operation_tool(loaded: LoadedApi, operation: ApiOperation, name: str) -> To
         arguments, save_to = split(given)
         return loaded.info(name, operation, arguments, save_to, session)
 
-    async def call(given: Any, context: ToolContext) -> HttpAnswer:
+    async def call(given: Any, context: ToolContext) -> http_client.HttpAnswer:
         arguments, save_to = split(given)
         return await loaded.call(operation, arguments, save_to, context)
 
@@ -223,8 +213,8 @@ def _operation_tool(loaded: LoadedApi, operation: ApiOperation, name: str) -> To
         category="api",
         tags=("api", loaded.name),
         describe=describe,
-        render=render_answer,
-        display=display_answer,
+        render=http_client.render_answer,
+        display=http_client.display_answer,
         grace=SECONDS_TO_CHANGE if details.gives_files else None,
         idempotent=operation.only_reads,
     )
@@ -333,8 +323,8 @@ def _tools_for_many(apis: Mapping[str, LoadedApi]) -> list[Tool[Any]]:
         doing="calling `{operation}`",
         describe=describe,
         check=check,
-        render=render_answer,
-        display=display_answer,
+        render=http_client.render_answer,
+        display=http_client.display_answer,
         grace=SECONDS_TO_CHANGE,
         description=Description(
             "Call an operation of an HTTP API.",
@@ -347,7 +337,7 @@ def _tools_for_many(apis: Mapping[str, LoadedApi]) -> list[Tool[Any]]:
         context: ToolContext,
         arguments: Annotated[dict[str, Any], Field(description="What DescribeOperation says that it takes.")] = {},  # noqa: B006
         save_to: Annotated[str | None, Field(description="A file of the workspace to save the answer to.")] = None,
-    ) -> HttpAnswer:
+    ) -> http_client.HttpAnswer:
         loaded = named(apis, api, "API")
         return await loaded.call(loaded.find(operation), arguments, save_to, context)
 
@@ -388,7 +378,7 @@ async def check_apis(accounts: Accounts, client: HttpClient) -> list[AccountChec
                 raise ToolError(phrase("Its document names no server; set `base_url`."))
             address = parse_address(f"{base}/")
             if api.credential:
-                require_credential(accounts, api.credential, address, client)
+                http_client.require_credential(accounts, api.credential, address, client)
             status = (await client.send(WebRequest("HEAD", address))).status
         except ToolError as error:
             found.append(AccountCheck(what, False, error.message))

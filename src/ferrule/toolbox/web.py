@@ -12,27 +12,10 @@ from pydantic import Field
 
 from ferrule import CallInfo, ErrorKind, Session, Tool, ToolContext, ToolError, Touch, reads, tool, writes
 from ferrule.extension import SECONDS_TO_CHANGE, amount, phrase, touching
+from ferrule.toolbox import http_client
 from ferrule.toolbox.accounts import AccountCheck, Accounts, Secrets
 from ferrule.toolbox.failures import invalid
-from ferrule.toolbox.http_client import (
-    MOST_SHOWN,
-    HttpAnswer,
-    HttpClient,
-    Reply,
-    WebRequest,
-    answer_of,
-    checked_headers,
-    decoded,
-    described_body,
-    display_answer,
-    each_touch,
-    is_text,
-    render_answer,
-    require_credential,
-    require_savable,
-    status_words,
-    with_credential,
-)
+from ferrule.toolbox.http_client import HttpClient, Reply, WebRequest
 from ferrule.toolbox.web_address import parse_address
 
 _PAGE = 20_000
@@ -90,7 +73,7 @@ def _fetch_page(client: HttpClient) -> Tool[Any]:
         render=_render_page,
         display=lambda page: phrase("read {n} characters", n=f"{len(page['content']):,}"),
         idempotent=True,
-        max_result=MOST_SHOWN + 2_000,
+        max_result=http_client.MOST_SHOWN + 2_000,
     )
     async def fetch_page(
         url: Annotated[str, Field(description="The page's address, with https://.")],
@@ -100,7 +83,9 @@ def _fetch_page(client: HttpClient) -> Tool[Any]:
             Field(description="`markdown`: what is meant to be read. `text`: all text. `raw`: the source."),
         ] = "markdown",
         offset: Annotated[int, Field(ge=0, description="The character to start from.")] = 0,
-        limit: Annotated[int, Field(ge=1, le=MOST_SHOWN, description="Characters to give at most.")] = _PAGE,
+        limit: Annotated[
+            int, Field(ge=1, le=http_client.MOST_SHOWN, description="Characters to give at most.")
+        ] = _PAGE,
     ) -> PageRead:
         """Read a web page or another text on the web.
 
@@ -167,21 +152,21 @@ async def _page_of(context: ToolContext, client: HttpClient, url: str, form: str
     reply = await client.send(WebRequest("GET", address, [("Accept", accept)]), follow=True)
     if not 200 <= reply.status < 300:
         raise ToolError(
-            phrase("{url} answered with {status}.", url=reply.address, status=status_words(reply.status)),
+            phrase("{url} answered with {status}.", url=reply.address, status=http_client.status_words(reply.status)),
             kind=ErrorKind.NOT_FOUND if reply.status in (404, 410) else ErrorKind.EXECUTION,
             suggestion=phrase("Check the address, or look for the page elsewhere."),
             details={"status": reply.status},
         )
     title, text = "", None
     if reply.media_type in _PAGES or (not reply.media_type and b"<html" in reply.body[:1000].lower()):
-        text = decoded(reply)
+        text = http_client.decoded(reply)
         if form != "raw" and reply.body:
             title, text = await _readable(context, reply, form)
-    elif is_text(reply):
-        text = decoded(reply)
+    elif http_client.is_text(reply):
+        text = http_client.decoded(reply)
     if text is None:
         raise ToolError(
-            phrase("{url} is not text, but {what}.", url=reply.address, what=described_body(reply)),
+            phrase("{url} is not text, but {what}.", url=reply.address, what=http_client.described_body(reply)),
             suggestion=phrase("Save it with HttpRequest and `save_to`, then open it with the tool for its type."),
         )
     page = _Page(str(reply.address), title, reply.media_type, text)
@@ -228,7 +213,7 @@ def _http_request(accounts: Accounts, client: HttpClient) -> Tool[Any]:
         if params.save_to is None:
             return info
         saving = touching(params.save_to, session, write=True)
-        touches = (*each_touch(info), *each_touch(saving))
+        touches = (*http_client.each_touch(info), *http_client.each_touch(saving))
         return replace(
             info,
             touches=touches,
@@ -244,10 +229,10 @@ def _http_request(accounts: Accounts, client: HttpClient) -> Tool[Any]:
         tags=("web",),
         doing="{method} `{url}`",
         describe=describe,
-        render=render_answer,
-        display=display_answer,
+        render=http_client.render_answer,
+        display=http_client.display_answer,
         grace=SECONDS_TO_CHANGE,
-        max_result=MOST_SHOWN + 20_000,
+        max_result=http_client.MOST_SHOWN + 20_000,
     )
     async def http_request(
         url: Annotated[str, Field(description="The address, with https://; no user or password in it.")],
@@ -260,7 +245,7 @@ def _http_request(accounts: Accounts, client: HttpClient) -> Tool[Any]:
         ] = None,
         credential: Annotated[str | None, Field(description=about)] = None,
         save_to: Annotated[str | None, Field(description="A file of the workspace to save the body to.")] = None,
-    ) -> HttpAnswer:
+    ) -> http_client.HttpAnswer:
         """Send an HTTP request and get the answer.
 
         Use this for APIs that have no tool of their own, and to save files; use FetchPage to read web pages.
@@ -279,10 +264,12 @@ def _http_request(accounts: Accounts, client: HttpClient) -> Tool[Any]:
 
         request = _request(accounts, client, method, url, headers, body, credential)
         if credential:
-            with_credential(request, require_credential(accounts, credential, request.address, client))
-        await asyncio.to_thread(require_savable, context, save_to)
+            http_client.with_credential(
+                request, http_client.require_credential(accounts, credential, request.address, client)
+            )
+        await asyncio.to_thread(http_client.require_savable, context, save_to)
         reply = await client.send(request)
-        return await asyncio.to_thread(answer_of, reply, context, save_to)
+        return await asyncio.to_thread(http_client.answer_of, reply, context, save_to)
 
     return http_request
 
@@ -293,8 +280,8 @@ def _request(
 ) -> WebRequest:  # fmt: skip
     """The request without its credential; a `ToolError` says what cannot be sent."""
     address = parse_address(url)
-    account = require_credential(accounts, credential, address, client) if credential else None
-    sent = checked_headers(headers or {}, account)
+    account = http_client.require_credential(accounts, credential, address, client) if credential else None
+    sent = http_client.checked_headers(headers or {}, account)
     kinds = {name.lower() for name, _ in sent}
     if isinstance(body, (dict, list)):
         data = json.dumps(body, ensure_ascii=False).encode()

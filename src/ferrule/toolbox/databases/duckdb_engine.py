@@ -9,16 +9,8 @@ from typing import Any
 
 from ferrule import ToolError
 from ferrule.extension import phrase
-from ferrule.toolbox.databases.statements import (
-    Described,
-    Order,
-    Rows,
-    SqlEngine,
-    described,
-    failed,
-    no_rows,
-    unreachable,
-)
+from ferrule.toolbox.databases import statements
+from ferrule.toolbox.databases.statements import Described, Order, Rows, SqlEngine
 from ferrule.toolbox.failures import forbidden
 
 _MEMORY = "512MB"
@@ -65,7 +57,7 @@ class DuckDatabase(SqlEngine):
         kind = statements[0].type.name
         if kind not in kinds:
             if kinds is _READING and kind in _CHANGING:
-                raise no_rows()
+                raise statements.no_rows()
             can = phrase("ChangeDatabase inserts, updates, deletes, creates, alters and drops.")
             raise forbidden(phrase("{kind} is not available here.", kind=kind), None if kinds is _READING else can)
         return self._connection.execute(statements[0], parameters or None)
@@ -116,7 +108,7 @@ class DuckDatabase(SqlEngine):
             name = table["name"].replace("'", "''")
             columns = self._connection.execute(f"DESCRIBE SELECT * FROM '{name}'")  # noqa: S608 - a file of the list
             named = [(name, kind, True, None, False) for name, kind, *_ in columns.fetchall()]
-            return described(table, named, [], [], None)
+            return statements.described(table, named, [], [], None)
 
         def ask(what: str, order: str = "") -> list[Any]:
             sql = f"SELECT {what} WHERE schema_name = ? AND table_name = ? {order}"
@@ -125,7 +117,7 @@ class DuckDatabase(SqlEngine):
         constraints = ask("constraint_type, constraint_text, constraint_column_names FROM duckdb_constraints()")
         keys = {column for kind, _, columns in constraints if kind == "PRIMARY KEY" for column in columns}
         of_columns = "column_name, data_type, is_nullable, column_default FROM duckdb_columns()"
-        return described(
+        return statements.described(
             table,
             [(*one, one[0] in keys) for one in ask(of_columns, "ORDER BY column_index")],
             [text for kind, text, _ in constraints if kind in ("FOREIGN KEY", "UNIQUE")],
@@ -153,9 +145,9 @@ def problem(error: Exception, order: Order) -> ToolError:
         )
     if name in ("IOException", "SerializationException") or isinstance(error, OSError):
         if "listed" in order:
-            return failed(words)
-        return unreachable(phrase("its file is not a DuckDB database, or cannot be opened"), order, "")
+            return statements.failed(words)
+        return statements.unreachable(phrase("its file is not a DuckDB database, or cannot be opened"), order, "")
     if name == "OutOfMemoryException":
-        return failed(phrase("the statement needs more than {most} of memory", most=_MEMORY),
+        return statements.failed(phrase("the statement needs more than {most} of memory", most=_MEMORY),
                       phrase("Ask for less at once."))  # fmt: skip
-    return failed(words)
+    return statements.failed(words)

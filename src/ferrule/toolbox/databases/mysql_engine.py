@@ -7,21 +7,8 @@ from typing import Any
 
 from ferrule import ToolError
 from ferrule.extension import phrase
-from ferrule.toolbox.databases.statements import (
-    CONNECT_SECONDS,
-    LOCK_SECONDS,
-    Described,
-    Order,
-    Rows,
-    SqlEngine,
-    described,
-    failed,
-    host_problem,
-    only_read,
-    out_of_time,
-    rows_of,
-    unreachable,
-)
+from ferrule.toolbox.databases import statements
+from ferrule.toolbox.databases.statements import Described, Order, Rows, SqlEngine
 from ferrule.toolbox.failures import forbidden
 
 _POWERS = ("FILE", "SUPER", "SHUTDOWN", "CREATE USER", "RELOAD")
@@ -64,7 +51,8 @@ class MysqlDatabase(SqlEngine):
         self._is_mariadb = "MariaDB" in self._connection.get_server_info()
         seconds = order["seconds"]
         limit = f"max_statement_time = {seconds}" if self._is_mariadb else f"max_execution_time = {int(seconds * 1000)}"
-        settings = (f"lock_wait_timeout = {LOCK_SECONDS}", f"innodb_lock_wait_timeout = {LOCK_SECONDS}", limit)
+        lock = f"lock_wait_timeout = {statements.LOCK_SECONDS}"
+        settings = (lock, f"innodb_{lock}", limit)
         self._ask(f"SET SESSION {', SESSION '.join(settings)}")
         held = {one for (one,) in self._ask("SELECT privilege_type FROM information_schema.user_privileges")}
         if powers := [one for one in _POWERS if one in held]:
@@ -89,9 +77,9 @@ class MysqlDatabase(SqlEngine):
             **given,
             **order["options"],
             charset="utf8mb4",
-            connect_timeout=CONNECT_SECONDS,
-            read_timeout=order["seconds"] + CONNECT_SECONDS,
-            write_timeout=order["seconds"] + CONNECT_SECONDS,
+            connect_timeout=statements.CONNECT_SECONDS,
+            read_timeout=order["seconds"] + statements.CONNECT_SECONDS,
+            write_timeout=order["seconds"] + statements.CONNECT_SECONDS,
             local_infile=False,
             autocommit=False,
             program_name="ferrule",
@@ -119,7 +107,7 @@ class MysqlDatabase(SqlEngine):
 
     def change(self, sql: str, parameters: list[Any]) -> tuple[int | None, Rows]:
         cursor = self._connection.cursor()
-        return cursor.execute(sql, parameters or None), rows_of(cursor)
+        return cursor.execute(sql, parameters or None), statements.rows_of(cursor)
 
     def rollback(self) -> str:
         if not self._connection.server_status & _IN_TRANSACTION:
@@ -160,7 +148,7 @@ class MysqlDatabase(SqlEngine):
                 "SELECT view_definition FROM information_schema.views WHERE table_schema = %s AND table_name = %s", at
             )[0][0]
         columns = self._ask(_COLUMNS, at)
-        return described(
+        return statements.described(
             table,
             [(name, _text(kind), bool(null), _text(default), bool(key)) for name, kind, null, default, key in columns],
             [f"({columns}) references {other} ({others})" for _, columns, other, others in self._ask(_KEYS, at)],
@@ -185,22 +173,25 @@ def problem(error: Exception, order: Order) -> ToolError:
     """What an error of the driver means; its own text may hold the address and the user."""
     code, words = (*error.args, "", "")[:2]
     if code in _LOST or isinstance(error, OSError):
-        why = host_problem(order) if order.get("host") else ""
-        return unreachable(why or phrase("the connection failed or was lost"), order, "" if why else words)
+        why = statements.host_problem(order) if order.get("host") else ""
+        return statements.unreachable(why or phrase("the connection failed or was lost"), order, "" if why else words)
     if "connected" not in order and code in _LOGIN:
-        return unreachable(phrase("the server refused the login"), order, words)
+        return statements.unreachable(phrase("the server refused the login"), order, words)
     if "connected" not in order and code in _NO_DATABASE:
-        return unreachable(phrase("the server has no such database for its user"), order, words)
+        return statements.unreachable(phrase("the server has no such database for its user"), order, words)
     if code in (_INTERRUPTED, _MAX_TIME, _MAX_EXECUTION):
-        return out_of_time(order)
+        return statements.out_of_time(order)
     if code == _READ_ONLY:
-        return only_read()
+        return statements.only_read()
     if code in (_LOCKED, _DEADLOCK):
         return ToolError(
-            phrase("Another session holds a lock on these rows, and did not finish within {n} s.", n=LOCK_SECONDS),
+            phrase(
+                "Another session holds a lock on these rows, and did not finish within {n} s.",
+                n=statements.LOCK_SECONDS,
+            ),
             suggestion=phrase("Make the call again in a moment."),
         )
     if not isinstance(code, int):
-        return failed(error)
+        return statements.failed(error)
     hint = phrase("Only one query is run here: SELECT, WITH, VALUES or SHOW.") if order["action"] == "query" else None
-    return failed(words, hint if code == 1064 else None)
+    return statements.failed(words, hint if code == 1064 else None)

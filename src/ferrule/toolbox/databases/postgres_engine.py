@@ -6,22 +6,8 @@ from typing import Any
 
 from ferrule import ToolError
 from ferrule.extension import phrase
-from ferrule.toolbox.databases.statements import (
-    CONNECT_SECONDS,
-    LOCK_SECONDS,
-    Described,
-    Order,
-    Rows,
-    SqlEngine,
-    described,
-    failed,
-    host_problem,
-    no_rows,
-    only_read,
-    out_of_time,
-    rows_of,
-    unreachable,
-)
+from ferrule.toolbox.databases import statements
+from ferrule.toolbox.databases.statements import Described, Order, Rows, SqlEngine
 from ferrule.toolbox.failures import forbidden
 
 _OWN_VALUES = frozenset({"bool", "int2", "int4", "int8", "oid", "float4", "float8", "bytea"})
@@ -64,7 +50,7 @@ class PostgresDatabase(SqlEngine):
             "",
             **given,
             **order["options"],
-            connect_timeout=CONNECT_SECONDS,
+            connect_timeout=statements.CONNECT_SECONDS,
             application_name="ferrule",
             cursor_factory=psycopg.RawCursor,
         )
@@ -80,7 +66,7 @@ class PostgresDatabase(SqlEngine):
                 connection.adapters.register_loader(kind.array_oid, TextLoader)
         limit = int(order["seconds"] * 1000)
         settings = {"statement_timeout": limit, "idle_in_transaction_session_timeout": limit}
-        settings["lock_timeout"] = LOCK_SECONDS * 1000
+        settings["lock_timeout"] = statements.LOCK_SECONDS * 1000
         if connection.info.server_version >= 140000:
             settings["client_connection_check_interval"] = 2000  # should this process be killed
         # The first query of the transaction: from here on nothing makes it read-write any more.
@@ -113,7 +99,7 @@ class PostgresDatabase(SqlEngine):
             if result.status != pq.ExecStatus.COMMAND_OK:
                 raise error_from_result(result, encoding="utf-8")
         if not result.nfields:
-            raise no_rows()
+            raise statements.no_rows()
         cursor = self._connection.cursor()
         rows = cursor.stream(sql, parameters or None)
         first = next(rows, None)
@@ -129,7 +115,7 @@ class PostgresDatabase(SqlEngine):
     def change(self, sql: str, parameters: list[Any]) -> tuple[int | None, Rows]:
         cursor = self._connection.execute(sql, parameters or None, prepare=True)
         counted = (cursor.statusmessage or "").split(" ")[0] in ("INSERT", "UPDATE", "DELETE", "MERGE")
-        return (cursor.rowcount if counted else None), rows_of(cursor)
+        return (cursor.rowcount if counted else None), statements.rows_of(cursor)
 
     def foresee(self, sql: str, parameters: list[Any]) -> tuple[int, bool] | None:
         import json
@@ -159,7 +145,7 @@ class PostgresDatabase(SqlEngine):
             return self._connection.execute(sql, [table["_oid"]]).fetchall()
 
         definition = ask("SELECT pg_get_viewdef($1::oid)")[0][0] if table["kind"].endswith("view") else None
-        return described(
+        return statements.described(
             table, ask(_COLUMNS), [one for (one,) in ask(_KEYS)], [one for (one,) in ask(_INDEXES)], definition
         )
 
@@ -169,27 +155,30 @@ def problem(error: Exception, order: Order) -> ToolError:
     import psycopg
 
     if not isinstance(error, psycopg.Error):
-        return failed(phrase("its answer cannot be read").because(type(error).__name__))
+        return statements.failed(phrase("its answer cannot be read").because(type(error).__name__))
     words = error.diag.message_primary
     if words is None and isinstance(error, psycopg.OperationalError):
         said, host = str(error), order.get("host") or ""
-        if host and not host.startswith("/") and (why := host_problem(order)):
-            return unreachable(why, order, "")
+        if host and not host.startswith("/") and (why := statements.host_problem(order)):
+            return statements.unreachable(why, order, "")
         if "password" in said or "authentication" in said or "no pg_hba.conf entry" in said:
             why = phrase("the server refused the login")
         elif "database" in said and "does not exist" in said:
             why = phrase("the server has no such database")
         else:
             why = phrase("the connection failed")
-        return unreachable(why, order, said.strip().splitlines()[-1])
+        return statements.unreachable(why, order, said.strip().splitlines()[-1])
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        return only_read()
+        return statements.only_read()
     if isinstance(error, psycopg.errors.QueryCanceled):
-        return out_of_time(order)
+        return statements.out_of_time(order)
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return ToolError(
-            phrase("Another session holds a lock on these tables, and did not finish within {n} s.", n=LOCK_SECONDS),
+            phrase(
+                "Another session holds a lock on these tables, and did not finish within {n} s.",
+                n=statements.LOCK_SECONDS,
+            ),
             suggestion=phrase("Make the call again in a moment."),
         )
     more = "; ".join(one for one in (error.diag.message_detail, error.diag.message_hint) if one)
-    return failed(f"{words or error}{f' ({more})' if more else ''}")
+    return statements.failed(f"{words or error}{f' ({more})' if more else ''}")

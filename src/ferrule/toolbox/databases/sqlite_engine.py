@@ -12,19 +12,8 @@ from urllib.parse import quote
 
 from ferrule import ToolError
 from ferrule.extension import advice, phrase
-from ferrule.toolbox.databases.statements import (
-    LOCK_SECONDS,
-    STOPPING,
-    Described,
-    Order,
-    Rows,
-    SqlEngine,
-    described,
-    failed,
-    no_rows,
-    only_read,
-    unreachable,
-)
+from ferrule.toolbox.databases import statements
+from ferrule.toolbox.databases.statements import Described, Order, Rows, SqlEngine
 from ferrule.toolbox.failures import forbidden
 
 _MEMORY = 512 << 20
@@ -72,7 +61,7 @@ class SqliteDatabase(SqlEngine):
         self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # whether it can be read at all
 
     def _opened(self, uri: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(uri, uri=True, timeout=statements.LOCK_SECONDS, isolation_level=None)
         connection.text_factory = partial(str, encoding="utf-8", errors="backslashreplace")
         for limit, most in _LIMITS.items():
             connection.setlimit(limit, most)
@@ -83,8 +72,8 @@ class SqliteDatabase(SqlEngine):
             connection.execute(f"PRAGMA {pragma}")
 
         def is_over() -> bool:
-            STOPPING.told = STOPPING.told or monotonic() > self._end
-            return STOPPING.told
+            statements.STOPPING.told = statements.STOPPING.told or monotonic() > self._end
+            return statements.STOPPING.told
 
         connection.set_progress_handler(is_over, _STEPS)
         connection.set_authorizer(self._decide)
@@ -109,7 +98,7 @@ class SqliteDatabase(SqlEngine):
     def query(self, sql: str, parameters: list[Any]) -> Rows:
         cursor = self._connection.execute(sql, parameters)
         if cursor.description is None:
-            raise no_rows()
+            raise statements.no_rows()
 
         def each() -> Any:
             yield from cursor
@@ -173,7 +162,7 @@ class SqliteDatabase(SqlEngine):
             quoted = name.replace('"', '""')
             return self._connection.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()[0]  # noqa: S608
         except sqlite3.Error:
-            if STOPPING.told:
+            if statements.STOPPING.told:
                 raise
             return None  # a virtual table whose module is not here
 
@@ -185,7 +174,7 @@ class SqliteDatabase(SqlEngine):
             keys.setdefault(number, []).append(tuple(key))
         columns = ask("SELECT * FROM pragma_table_xinfo(?)", (name,)).fetchall()
         indexes = ask('SELECT name, "unique" FROM pragma_index_list(?) ORDER BY name', (name,)).fetchall()
-        return described(
+        return statements.described(
             table,
             [
                 (column, kind, not (required or key), default, bool(key))
@@ -246,20 +235,22 @@ def problem(error: Exception, order: Order) -> ToolError:
         )
     if name == "SQLITE_AUTH" or "not authorized" in str(error):
         if order["action"] != "change":
-            return only_read()
+            return statements.only_read()
         return forbidden(
             phrase("The statement uses what is not available here: ATTACH, PRAGMA, transactions or extensions."),
             phrase("Change tables with plain SQL."),
         )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return ToolError(
-            phrase("Another program is changing the database, and did not finish within {n} s.", n=LOCK_SECONDS),
+            phrase(
+                "Another program is changing the database, and did not finish within {n} s.", n=statements.LOCK_SECONDS
+            ),
             suggestion=phrase("Make the call again in a moment."),
         )
     if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return unreachable(phrase("the file is not an SQLite database, or is damaged"), order, "")
+        return statements.unreachable(phrase("the file is not an SQLite database, or is damaged"), order, "")
     if name.startswith("SQLITE_CANTOPEN") or isinstance(error, OSError):
-        return unreachable(phrase("its file cannot be opened"), order, error)
+        return statements.unreachable(phrase("its file cannot be opened"), order, error)
     if name == "SQLITE_TOOBIG":
-        return failed(phrase("a value is too large"), phrase("Ask for a part of it, such as with substr()."))
-    return failed(error)
+        return statements.failed(phrase("a value is too large"), phrase("Ask for a part of it, such as with substr()."))
+    return statements.failed(error)

@@ -13,15 +13,8 @@ from pydantic import Field
 from ferrule import CallInfo, Output, Problem, Session, Tool, ToolContext, ToolError, Touch, tool
 from ferrule.extension import amount, joined, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Accounts, DatabaseAccount
-from ferrule.toolbox.databases.locating import (
-    ENGINE_NAMES,
-    FILES,
-    PLACEHOLDERS,
-    Target,
-    engine_of,
-    find_database,
-    run_in_child,
-)
+from ferrule.toolbox.databases import locating
+from ferrule.toolbox.databases.locating import Target, find_database, run_in_child
 
 _SECONDS_TO_STOP, _SECONDS_TO_SAVE = 8.0, 60.0
 _MOST_SQL = 100_000
@@ -37,18 +30,20 @@ def tools(accounts: Accounts) -> list[Tool[Any]]:
     its CSV and Parquet files.
     """
     databases = dict(accounts.databases)
-    if FILES not in databases and find_spec("duckdb") is not None:
-        databases[FILES] = DatabaseAccount(f"{FILES}:")
+    if locating.FILES not in databases and find_spec("duckdb") is not None:
+        databases[locating.FILES] = DatabaseAccount(f"{locating.FILES}:")
     accounts = replace(accounts, databases=databases)
     found: list[Tool[Any]] = [_describe_database(accounts), _query_database(accounts)]
-    if any(not one.read_only and one.url != f"{FILES}:" for one in databases.values()):
+    if any(not one.read_only and one.url != f"{locating.FILES}:" for one in databases.values()):
         found.append(_change_database(accounts))
     return found
 
 
 def _known(accounts: Accounts) -> str:
     engines = [
-        "CSV and Parquet files" if one.url == f"{FILES}:" else ENGINE_NAMES.get(engine_of(one) or "", "unknown")
+        "CSV and Parquet files"
+        if one.url == f"{locating.FILES}:"
+        else locating.ENGINE_NAMES.get(locating.engine_of(one) or "", "unknown")
         for one in accounts.databases.values()
     ]
     return f"One of {', '.join(f'`{name}` ({one})' for name, one in zip(accounts.databases, engines, strict=True))}."
@@ -139,7 +134,7 @@ def _describe_database(accounts: Accounts) -> Tool[Any]:
         return {
             "database": database,
             "engine": answer["about"],
-            "placeholder": PLACEHOLDERS[target.engine],
+            "placeholder": locating.PLACEHOLDERS[target.engine],
             "objects": answer["objects"],
             "total": answer["total"],
         }

@@ -13,17 +13,9 @@ from typing import Any, BinaryIO, Protocol
 
 from ferrule import ToolError
 from ferrule.extension import advice, decode, nearest, phrase
+from ferrule.toolbox.documents import formats
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, cell, heading, row
-from ferrule.toolbox.documents.formats import (
-    ERROR,
-    FORMULA,
-    Package,
-    damaged,
-    encrypted,
-    library,
-    no_such_part,
-    unsupported,
-)
+from ferrule.toolbox.documents.formats import Package, library
 
 LAST_ROW, LAST_COLUMN = 1_048_576, 16_384
 _MOST_CSV = 256 << 20
@@ -134,14 +126,14 @@ class Workbook(Counted):
             if not same:
                 close = nearest(name, names)
                 hint = phrase("Did you mean `{name}`? ", name=close[0]) if close else ""
-                raise no_such_part(
+                raise formats.no_such_part(
                     phrase("`{file}` has no sheet `{name}`.", file=self.name, name=name),
                     hint + phrase("Its sheets: {names}.", names=", ".join(f"`{one}`" for one in names[:50])),
                 )
             name = same[0]
         area = area_of(reference) if reference else None
         if reference and area is None:
-            raise no_such_part(
+            raise formats.no_such_part(
                 phrase("`{reference}` is not a range of cells.", reference=reference),
                 phrase("Write it like A1:D20, B7, A:C or 3:10."),
             )
@@ -157,7 +149,7 @@ class Workbook(Counted):
         if self.package.zip.getinfo(member).file_size > _MOST_SCANNED:
             self.notes.append("Formulas and errors are not shown for a sheet as large as this.")
             return []
-        if FORMULA not in self.package.mentions(member):
+        if formats.FORMULA not in self.package.mentions(member):
             return []
         if b'fullCalcOnLoad="1"' in self.package.read(self.package.main_part()):
             note = "Values of formulas may be out of date until a spreadsheet program has opened and saved the file."
@@ -280,7 +272,7 @@ def open_workbook(file: BinaryIO, name: str, kind: str, engine: str) -> Workbook
     manifest = "META-INF/manifest.xml"
     in_manifest = package.read(manifest) if package is not None and kind == "ods" and manifest in package.names else b""
     if b"encryption-data" in in_manifest:
-        raise encrypted(name)
+        raise formats.encrypted(name)
     # Workbooks of old Macs count dates from 1904, which calamine notices in some of them only.
     if kind == "xlsx" and package is not None:
         if engine == "openpyxl" or re.search(rb'date1904="(1|true)"', package.read(package.main_part())):
@@ -314,18 +306,18 @@ class CalamineGrid:
             self.book = calamine.CalamineWorkbook.from_path(f"/dev/fd/{file.fileno()}")
             self._kinds = {one.name: one.typ for one in self.book.sheets_metadata}
         except calamine.PasswordError:
-            raise encrypted(name) from None
+            raise formats.encrypted(name) from None
         except (calamine.CalamineError, OSError, ValueError) as error:
             if "BIFF" in str(error) or "Biff" in str(error):
-                raise unsupported(
+                raise formats.unsupported(
                     name,
                     "a workbook of Excel 4 or older",
                     advice("Ask the user to save it as xlsx.", "Save it as xlsx."),
                 ) from None
             file.seek(0)
             if _PASSWORD.search(file.read(_MOST_SCANNED)):
-                raise encrypted(name) from None
-            raise damaged(name, phrase("its sheets are not written as the format says")) from None
+                raise formats.encrypted(name) from None
+            raise formats.damaged(name, phrase("its sheets are not written as the format says")) from None
         self.sheets: dict[str, Any] = {}
 
     def names(self) -> list[str]:
@@ -337,7 +329,7 @@ class CalamineGrid:
             try:
                 self.sheets[name] = self.book.get_sheet_by_name(name)
             except (calamine.CalamineError, OSError, ValueError) as error:
-                raise damaged(self.name, error) from None
+                raise formats.damaged(self.name, error) from None
         return self.sheets[name]
 
     def used(self, name: str) -> CellArea | None:
@@ -364,7 +356,7 @@ class CalamineGrid:
         member = sheet_member(self.package, name) if self.package is not None else None
         if self.package is None or member is None or self.package.zip.getinfo(member).file_size > _MOST_SCANNED:
             return {}
-        if ERROR not in self.package.mentions(member):
+        if formats.ERROR not in self.package.mentions(member):
             return {}
         found: dict[int, dict[int, str]] = {}
         for hit in _ERROR.finditer(self.package.read(member)):
@@ -384,7 +376,7 @@ class OpenpyxlGrid:
         try:
             self.book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         except (zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError) as error:
-            raise damaged(name, error) from None
+            raise formats.damaged(name, error) from None
         self.sizes: dict[str, CellArea | None] = {}
 
     def names(self) -> list[str]:
@@ -419,13 +411,15 @@ class CsvGrid:
         text = decode(data) if len(data) <= _MOST_CSV else None
         if text is None:
             why = "a table of more than 256 MB" if len(data) > _MOST_CSV else "not a text file, as a CSV file must be"
-            raise unsupported(name, why, phrase("Read its lines with Read, or use a command made for its type."))
+            raise formats.unsupported(
+                name, why, phrase("Read its lines with Read, or use a command made for its type.")
+            )
         self.encoding = text.encoding
         csv.field_size_limit(1 << 24)
         try:
             self.lines = list(csv.reader(StringIO(text.text, newline=""), self._dialect(text.text, name)))
         except csv.Error as error:
-            raise damaged(name, error) from None
+            raise formats.damaged(name, error) from None
 
     @staticmethod
     def _dialect(text: str, name: str) -> Any:
