@@ -23,16 +23,11 @@ from ferrule.workspace.texts.text import Text, encode_new
 
 _PREVIEW = 51  # 50 characters and a mark
 
-# What a call would do to a file, as a diff, before it is approved. Nothing is written.
-
 
 async def _preview(params: Any, session: Session) -> str:
+    """What a call would do to a file, as a diff, before it is approved. Nothing is written."""
     import asyncio
 
-    return await asyncio.to_thread(_planned_diff, params, session)
-
-
-def _planned_diff(params: Any, session: Session) -> str:
     file_path: str = params.file_path
     if hasattr(params, "content"):
         make = _writer(params.content)
@@ -41,7 +36,8 @@ def _planned_diff(params: Any, session: Session) -> str:
     else:
         old, new, replace_all = params.old_string, params.new_string, params.replace_all
         make = _editor(file_path, lambda whole: find_edit(whole, old, new, replace_all=replace_all))
-    return plan_change(session, file_path, make, must_exist=not hasattr(params, "content")).diff.text
+    must_exist = not hasattr(params, "content")
+    return (await asyncio.to_thread(plan_change, session, file_path, make, must_exist=must_exist)).diff.text
 
 
 class FileWritten(TypedDict):

@@ -17,22 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SECTIONS = {
-    "args": "params",
-    "arguments": "params",
-    "parameters": "params",
-    "params": "params",
-    "usage notes": "usage",
-    "usage": "usage",
-    "important": "important",
-    "important notes": "important",
-    "returns": "other",
-    "return": "other",
-    "yields": "other",
-    "raises": "other",
-    "example": "examples",
-    "examples": "examples",
-    "note": "other",
-    "notes": "other",
+    **dict.fromkeys(("args", "arguments", "parameters", "params"), "params"),
+    **dict.fromkeys(("usage notes", "usage"), "usage"),
+    **dict.fromkeys(("important", "important notes"), "important"),
+    **dict.fromkeys(("example", "examples"), "examples"),
+    **dict.fromkeys(("returns", "return", "yields", "raises", "note", "notes"), "other"),
 }
 _SPHINX = re.compile(r"^:(?P<field>param|parameter|arg|returns?|rtype|type|raises)\b(?P<rest>[^:]*):\s*(?P<text>.*)$")
 _GOOGLE_PARAM = re.compile(r"^(?P<name>\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)$")
@@ -71,7 +60,10 @@ class Description:
         """What a model reads: short, long, the two lists of notes, then the examples."""
         if not self.examples:
             return self.prose
-        shown = (f"{one.description}: {_as_json(one.params)}".removeprefix(": ") for one in self.examples)
+        shown = (
+            f"{one.description}: {json.dumps(dict(one.params), ensure_ascii=False, default=str)}".removeprefix(": ")
+            for one in self.examples
+        )
         examples = "Examples:\n" + "\n".join(f"- {visible(line)}" for line in shown)
         return f"{self.prose}\n\n{examples}" if self.prose else examples
 
@@ -122,13 +114,10 @@ def parse_docstring(text: str | None) -> Docstring:
             continue
         prose.append(line)
         position += 1
-    short, long = _split_prose(prose)
-    return Docstring(
-        Description(
-            short, long, tuple(sections["usage"]), tuple(sections["important"]), _examples(sections["examples"])
-        ),
-        params,
-    )
+    first, *rest = re.split(r"\n\s*\n", "\n".join(prose).strip(), maxsplit=1)
+    short, long = _join(first.splitlines()), "".join(rest).strip()
+    usage, important, examples = sections["usage"], sections["important"], _examples(sections["examples"])
+    return Docstring(Description(short, long, tuple(usage), tuple(important), examples), params)
 
 
 def _section_at(lines: list[str], position: int) -> tuple[str | None, bool]:
@@ -189,10 +178,6 @@ def _bullets(body: list[str]) -> list[str]:
     return [_join(note) for note in notes]
 
 
-def _as_json(params: Mapping[str, Any]) -> str:
-    return json.dumps(dict(params), ensure_ascii=False, default=str)
-
-
 def _examples(bullets: list[str]) -> tuple[Example, ...]:
     """Those that are a call, `what it is for: {"its": "arguments"}`; examples of how to use the code are not ours."""
     found: list[Example] = []
@@ -208,10 +193,3 @@ def _examples(bullets: list[str]) -> tuple[Example, ...]:
 
 def _join(parts: list[str]) -> str:
     return " ".join(stripped for part in parts if (stripped := part.strip()))
-
-
-def _split_prose(lines: list[str]) -> tuple[str, str]:
-    paragraphs = re.split(r"\n\s*\n", "\n".join(lines).strip(), maxsplit=1)
-    short = _join(paragraphs[0].splitlines())
-    long = paragraphs[1].strip() if len(paragraphs) > 1 else ""
-    return short, long

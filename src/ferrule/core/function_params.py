@@ -166,7 +166,13 @@ class _Writer:
         if origin is Union or origin is UnionType:
             return self._union(members)
         if origin is Literal:
-            return _literal(members)
+            sorts: set[type[Any]] = {type(value) for value in members}
+            if not sorts <= _TYPE_OF.keys():
+                raise _NotPlain
+            schema: Schema = {"const": members[0]} if len(members) == 1 else {"enum": list(members)}
+            if len(sorts) == 1:
+                schema["type"] = _TYPE_OF[sorts.pop()]
+            return schema
         if origin is list:
             return {"items": self._type(members[0]), "type": "array"}
         if origin is dict and members[0] is str:
@@ -289,16 +295,6 @@ def _enum(kind: type[Enum]) -> Schema:
     if kind.__doc__ and (said := cleandoc(kind.__doc__)) != "An enumeration.":
         schema["description"] = said
     return {**schema, "enum": values, "title": kind.__name__, "type": _TYPE_OF[sorts.pop()]}
-
-
-def _literal(values: tuple[Any, ...]) -> Schema:
-    sorts: set[type[Any]] = {type(value) for value in values}
-    if not sorts <= _TYPE_OF.keys():
-        raise _NotPlain
-    schema: Schema = {"const": values[0]} if len(values) == 1 else {"enum": list(values)}
-    if len(sorts) == 1:
-        schema["type"] = _TYPE_OF[sorts.pop()]
-    return schema
 
 
 def _constrain(node: Schema, rule: Any) -> None:

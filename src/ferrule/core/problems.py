@@ -335,17 +335,13 @@ def json_fault(finding: str, text: str | bytes) -> str:
     line, column = int(found[2]), int(found[3])
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if not said.startswith("EOF"):
-        at = _offset(data, line, column)
+        start = 0
+        for _ in range(line - 1):
+            start = data.find(b"\n", start) + 1
+        at = max(0, start + column - 1)
         what = _clearer(data, at, said) or what
         data = data[:at]
     return glued(what, _place(data, line, column))
-
-
-def _offset(data: bytes, line: int, column: int) -> int:
-    start = 0
-    for _ in range(line - 1):
-        start = data.find(b"\n", start) + 1
-    return max(0, start + column - 1)
 
 
 def _clearer(data: bytes, at: int, said: str) -> str | None:

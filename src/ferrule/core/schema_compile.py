@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -104,28 +105,23 @@ _MAPS = ("dependentSchemas", "dependencies")
 _META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 
 
+@dataclass(slots=True, eq=False)
 class SchemaNode:
     """One subschema. Several references to it lead to the same node."""
 
-    __slots__ = (
-        "additional", "again", "any_item", "any_key", "any_property", "chars", "in_place", "items",
-        "key_chars", "prefix", "properties", "weight", "whole",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.weight = 1.0
-        self.chars = 0.0
-        self.key_chars = 0.0
-        self.in_place: list[SchemaNode] = []
-        self.again = 1
-        self.properties: dict[str, SchemaNode] = {}
-        self.additional: SchemaNode | None = None
-        self.any_property: list[SchemaNode] = []
-        self.any_key: SchemaNode | None = None
-        self.prefix: list[SchemaNode] = []
-        self.items: SchemaNode | None = None
-        self.any_item: list[tuple[SchemaNode, int]] = []
-        self.whole = False
+    weight: float = 1.0
+    chars: float = 0.0
+    key_chars: float = 0.0
+    in_place: list[SchemaNode] = field(default_factory=list["SchemaNode"])
+    again: int = 1
+    properties: dict[str, SchemaNode] = field(default_factory=dict[str, "SchemaNode"])
+    additional: SchemaNode | None = None
+    any_property: list[SchemaNode] = field(default_factory=list["SchemaNode"])
+    any_key: SchemaNode | None = None
+    prefix: list[SchemaNode] = field(default_factory=list["SchemaNode"])
+    items: SchemaNode | None = None
+    any_item: list[tuple[SchemaNode, int]] = field(default_factory=list[tuple["SchemaNode", int]])
+    whole: bool = False
 
     @property
     def looks_inside(self) -> bool:
@@ -366,7 +362,8 @@ class CompiledSchema:
         self.root = root
         self.explainer = Explainer(root, complete=True)
         _limit_effort(name, [root, *resources.values()], MAX_PATTERN_STATES)
-        base = _address(root)
+        own = mapping(root).get("$id")
+        base = own.rstrip("#") if isinstance(own, str) and ":" in own else BASE
         documents = {**resources, base: root}
         try:
             others = Registry(list(resources.items()), _draft(root), _refuse) if resources else None
@@ -436,11 +433,6 @@ def _draft(root: Any) -> int:
     said = str(mapping(root).get("$schema"))
     name = next((name for mark, name in _DRAFTS.items() if mark in said), "Draft202012")
     return getattr(jsonschema_rs, name)
-
-
-def _address(root: Any) -> str:
-    own = mapping(root).get("$id")
-    return own.rstrip("#") if isinstance(own, str) and ":" in own else BASE
 
 
 def _limit_effort(name: str, documents: list[Any], most_states: int) -> None:

@@ -295,7 +295,10 @@ def redact_value(value: Any) -> Any:
         nonlocal left
         left -= 1
         if value is None or isinstance(value, (int, float)):
-            return _plain_number(value)
+            # JSON has no infinity, and Python refuses to write out a number of many thousand digits.
+            if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+                return str(value)
+            return TOO_LARGE if isinstance(value, int) and value.bit_length() > 4096 else value
         if left < 0:
             return TOO_LARGE
         if isinstance(value, str):
@@ -319,7 +322,10 @@ def redact_value(value: Any) -> Any:
             name = key if isinstance(key, str) else str(key)
             number = isinstance(item, (int, float))
             hidden = is_secret_name(name, number=number)
-            out[_redact_key(name)] = REDACTED if hidden else plain(item, depth + 1)
+            # Keys repeat from call to call, so what was made of a short one is remembered.
+            out[_redact_short_key(name) if len(name) <= 64 else redact_text(name)] = (
+                REDACTED if hidden else plain(item, depth + 1)
+            )
         return out
 
     def sequence(value: Sequence[Any], depth: int) -> list[Any]:
@@ -333,19 +339,7 @@ def redact_value(value: Any) -> Any:
     return plain(value, 0)
 
 
-def _redact_key(name: str) -> str:
-    """Keys repeat from call to call, so what was made of a short one is remembered."""
-    return _redact_short_key(name) if len(name) <= 64 else redact_text(name)
-
-
 _redact_short_key = lru_cache(maxsize=2048)(redact_text)
-
-
-def _plain_number(value: float | None) -> float | str | None:
-    """JSON has no infinity, and Python refuses to write out a number of many thousand digits."""
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return str(value)
-    return TOO_LARGE if isinstance(value, int) and value.bit_length() > 4096 else value
 
 
 def _redact_string(text: str, depth: int, plain: Callable[[Any, int], Any]) -> str:

@@ -222,7 +222,16 @@ class Tool(Generic[P]):
         if "run" in vars(cls):
             _refuse_wrong_run(cls)
         if "__init__" in vars(cls):
-            _require_super_init(cls)
+            # Make a class whose `__init__` doesn't call Ferrule's own fail when it is made, not at its first call.
+            own: Any = vars(cls)["__init__"]
+
+            @wraps(own)
+            def __init__(self: Tool[Any], *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it is one
+                own(self, *args, **kwargs)
+                if "style" not in vars(self):
+                    raise DefinitionError(_unsettled(cls))
+
+            cls.__init__ = __init__
 
     def __init__(self, **options: Any) -> None:
         said = {member for owner in type(self).__mro__ if owner is not Tool for member in vars(owner)}
@@ -300,7 +309,14 @@ class Tool(Generic[P]):
         if self.grace is not None and not 0 <= self.grace < float("inf"):
             raise DefinitionError(f"`{name}`: `grace` must be at least 0 seconds, not {self.grace!r}.")
         if self.doing:
-            _refuse_wrong_pattern(name, self.doing)
+            from string import Formatter
+
+            try:
+                list(Formatter().parse(self.doing))
+            except ValueError as error:
+                raise DefinitionError(
+                    f"`{name}`: doing is not a pattern: {error}. Write a parameter as {{path}}."
+                ) from None
         said = options.get("description")
         if said is not None:
             self._description = Description(said) if isinstance(said, str) else said
@@ -622,15 +638,6 @@ def _words(name: str, key: str, said: Any) -> frozenset[str]:
     return cast("frozenset[str]", words)
 
 
-def _refuse_wrong_pattern(name: str, pattern: str) -> None:
-    from string import Formatter
-
-    try:
-        list(Formatter().parse(pattern))
-    except ValueError as error:
-        raise DefinitionError(f"`{name}`: doing is not a pattern: {error}. Write a parameter as {{path}}.") from None
-
-
 def _refuse_wrong_run(cls: type) -> None:
     """Raise `DefinitionError` unless `run` can be called with the parameters and the context."""
     run: Any = vars(cls)["run"]
@@ -651,19 +658,6 @@ def _refuse_wrong_run(cls: type) -> None:
             f"`{cls.__name__}.run` takes {signature}, and is called with the parameters and the context. Write "
             f"`def run(self, params, context)`."
         ) from None
-
-
-def _require_super_init(cls: type[Tool[Any]]) -> None:
-    """Make a class whose `__init__` doesn't call Ferrule's own fail when it is made, not at its first call."""
-    own: Any = vars(cls)["__init__"]
-
-    @wraps(own)
-    def __init__(self: Tool[Any], *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it is one
-        own(self, *args, **kwargs)
-        if "style" not in vars(self):
-            raise DefinitionError(_unsettled(cls))
-
-    cls.__init__ = __init__
 
 
 def _unsettled(cls: type) -> str:

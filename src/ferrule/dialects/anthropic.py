@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment
 from ferrule.dialects.dialect import Dialect, ForeignDefinition, Strictness
 from ferrule.dialects.payload import (
@@ -16,11 +15,11 @@ from ferrule.dialects.payload import (
     a_name,
     an_object,
     arguments_as_object,
+    call_among,
     from_base64,
     is_web,
     plain,
     result_from,
-    some_arguments,
     some_text,
     text_of,
     to_base64,
@@ -31,6 +30,7 @@ from ferrule.dialects.portable import Abilities, StrictRules
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ferrule.core.call import RawCall
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
     from ferrule.dialects.flatten import Ledger, Loss
@@ -68,13 +68,7 @@ class Anthropic(Dialect):
     carries: ClassVar = frozenset({"attachments", "call_id", "error", "llm_content", "success"})
 
     def _write_definition(
-        self,
-        tool: Tool[Any],
-        name: str,
-        description: str,
-        schema: dict[str, Any],
-        strict: bool,
-        ledger: Ledger,
+        self, tool: Tool[Any], name: str, description: str, schema: dict[str, Any], strict: bool, ledger: Ledger
     ) -> dict[str, Any]:
         definition: dict[str, Any] = {"name": name, "description": description, "input_schema": schema}
         # Left out unless on: it needs a recent model, and older servers refuse a field they do not know.
@@ -95,7 +89,7 @@ class Anthropic(Dialect):
     def calls(self, payload: Any) -> list[RawCall]:
         found = plain(payload, "payload")
         items = _blocks(an_object(found, "payload")) if isinstance(found, dict) else a_list(found, "content")
-        read = (_read_call(one, f"content[{at}]") for at, one in enumerate(items))
+        read = (call_among(one, f"content[{at}]", "tool_use", "input", "id") for at, one in enumerate(items))
         return [call for call in read if call is not None]
 
     def write_call(self, call: RawCall) -> dict[str, Any]:
@@ -148,18 +142,6 @@ def _blocks(whole: dict[str, Any]) -> list[Any]:
     if "content" not in whole or whole.get("type") not in (None, "message"):
         return [whole]
     return [] if isinstance(whole["content"], str) else a_list(whole["content"] or [], "content")
-
-
-def _read_call(payload: Any, where: str) -> RawCall | None:
-    """A call, or None for the text, thinking and server-side tools between calls."""
-    item = an_object(payload, where)
-    if a_name(item, where, "type") != "tool_use":
-        return None
-    return RawCall(
-        a_name(item, where),
-        some_arguments(item.get("input"), f"{where}.input"),
-        id=some_text(item.get("id"), f"{where}.id"),
-    )
 
 
 def _read_attachment(block: dict[str, Any], where: str) -> Attachment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.schemas import Schema, step
@@ -44,25 +44,19 @@ class Exported:
     losses: tuple[Loss, ...] = ()
 
 
+@dataclass(slots=True, eq=False)
 class Ledger:
     """Keeps account of one export: each loss, and the notes that belong in the tool's own description."""
 
-    __slots__ = ("bare_arrays", "losses", "notes", "tool")
-
-    def __init__(self, tool: str) -> None:
-        self.tool = tool
-        self.losses: list[Loss] = []
-        self.notes: list[str] = []
-        self.bare_arrays = True
-        """Whether there may be arrays that do not say what their items are."""
+    tool: str
+    losses: list[Loss] = field(default_factory=list[Loss])
+    notes: list[str] = field(default_factory=list[str])
+    bare_arrays: bool = True
+    """Whether there may be arrays that do not say what their items are."""
 
     def fork(self) -> Ledger:
         """A copy to try something on that may have to be given up."""
-        copy = Ledger(self.tool)
-        copy.losses = list(self.losses)
-        copy.notes = list(self.notes)
-        copy.bare_arrays = self.bare_arrays
-        return copy
+        return Ledger(self.tool, list(self.losses), list(self.notes), self.bare_arrays)
 
     def lose(self, path: str, keyword: str, what: str) -> None:
         self.losses.append(Loss(self.tool, path, keyword, what))

@@ -58,13 +58,7 @@ class Gemini(Dialect):
     carries: ClassVar = frozenset({"attachments", "call_id", "error", "llm_content", "success", "tool"})
 
     def _write_definition(
-        self,
-        tool: Tool[Any],
-        name: str,
-        description: str,
-        schema: dict[str, Any],
-        strict: bool,
-        ledger: Ledger,
+        self, tool: Tool[Any], name: str, description: str, schema: dict[str, Any], strict: bool, ledger: Ledger
     ) -> dict[str, Any]:
         return {"name": name, "description": description, "parametersJsonSchema": schema}
 
@@ -115,13 +109,15 @@ class Gemini(Dialect):
         return {"functionResponse": {**response, "parts": parts} if parts else response}
 
     def read_result(self, payload: Any, call: RawCall | None = None) -> ToolResult:
+        from pydantic_core import to_json
+
         item = an_object(payload, "result")
         item = an_object(field(item, "functionResponse", "function_response") or item, "functionResponse")
         response = an_object(item.get("response") or {}, "functionResponse.response")
         failed = "error" in response
         # Without either key the whole response is the output.
         said = response["error"] if failed else response.get("output", response)
-        text = said if isinstance(said, str) else _as_text(said)
+        text = said if isinstance(said, str) else to_json(jsonable(said)).decode()
         attachments = [
             _read_attachment(an_object(part, f"parts[{at}]"), f"parts[{at}]")
             for at, part in enumerate(a_list(item.get("parts") or [], "functionResponse.parts"))
@@ -189,12 +185,6 @@ def _read_attachment(part: dict[str, Any], where: str) -> Attachment:
     if inline is not None:
         return Attachment(media, from_base64(item.get("data"), f"{where}.data"), name=name)
     return Attachment(media, uri=some_text(field(item, "fileUri", "file_uri"), f"{where}.fileUri"), name=name)
-
-
-def _as_text(value: Any) -> str:
-    from pydantic_core import to_json
-
-    return to_json(jsonable(value)).decode()
 
 
 def _from_openapi(schema: dict[str, Any]) -> dict[str, Any]:

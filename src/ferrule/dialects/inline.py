@@ -144,7 +144,15 @@ class _Inliner:
             elif keyword not in _STRUCTURE:  # a list of texts
                 out[keyword] = [*value]
             if len(losses) > known and keyword in out:
-                self._widen(out, keyword, node, path)
+                # Something inside this keyword got wider; where that would refuse more, the keyword has to go.
+                if keyword == "oneOf":
+                    if "anyOf" in node:
+                        self._drop(out, keyword, node, path)
+                    else:
+                        out["anyOf"] = out.pop("oneOf")
+                        self._lose(path, "oneOf", "its parts became wider, so it was made an anyOf")
+                elif keyword in ("not", "if") or (keyword == "contains" and "maxContains" in node):
+                    self._drop(out, keyword, node, path)
         if "items" not in out and "array" in out.get("type", ()):
             self.ledger.bare_arrays = True
         if "if" not in out and ("then" in out or "else" in out):
@@ -156,17 +164,6 @@ class _Inliner:
                 if keyword in out:
                     self._drop(out, keyword, node, path)
         return out
-
-    def _widen(self, out: dict[str, Any], keyword: str, node: dict[str, Any], path: Path) -> None:
-        """Something inside this keyword got wider; where that would refuse more, the keyword has to go."""
-        if keyword == "oneOf":
-            if "anyOf" in node:
-                self._drop(out, keyword, node, path)
-            else:
-                out["anyOf"] = out.pop("oneOf")
-                self._lose(path, "oneOf", "its parts became wider, so it was made an anyOf")
-        elif keyword in ("not", "if") or (keyword == "contains" and "maxContains" in node):
-            self._drop(out, keyword, node, path)
 
     def _drop(self, out: dict[str, Any], keyword: str, node: dict[str, Any], path: Path) -> None:
         out.pop(keyword, None)

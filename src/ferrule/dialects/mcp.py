@@ -234,13 +234,7 @@ class MCP(Dialect):
         return schema if schema.get("type") == "object" else {**schema, "type": "object"}, False, ledger
 
     def _write_definition(
-        self,
-        tool: Tool[Any],
-        name: str,
-        description: str,
-        schema: dict[str, Any],
-        strict: bool,
-        ledger: Ledger,
+        self, tool: Tool[Any], name: str, description: str, schema: dict[str, Any], strict: bool, ledger: Ledger
     ) -> dict[str, Any]:
         definition: dict[str, Any] = {
             "name": name,

@@ -18,6 +18,7 @@ from ferrule.dialects.payload import (
     an_object,
     arguments_as_text,
     attachment_lost,
+    call_among,
     data_url,
     from_data_url,
     is_web,
@@ -66,13 +67,7 @@ class OpenAIChat(Dialect):
     carries: ClassVar = frozenset({"call_id", "error", "llm_content", "success"})
 
     def _write_definition(
-        self,
-        tool: Tool[Any],
-        name: str,
-        description: str,
-        schema: dict[str, Any],
-        strict: bool,
-        ledger: Ledger,
+        self, tool: Tool[Any], name: str, description: str, schema: dict[str, Any], strict: bool, ledger: Ledger
     ) -> dict[str, Any]:
         function = {"name": name, "description": description, "parameters": schema, "strict": strict}
         return {"type": "function", "function": function}
@@ -183,13 +178,7 @@ class OpenAIResponses(Dialect):
     carries: ClassVar = frozenset({"attachments", "call_id", "error", "llm_content", "success"})
 
     def _write_definition(
-        self,
-        tool: Tool[Any],
-        name: str,
-        description: str,
-        schema: dict[str, Any],
-        strict: bool,
-        ledger: Ledger,
+        self, tool: Tool[Any], name: str, description: str, schema: dict[str, Any], strict: bool, ledger: Ledger
     ) -> dict[str, Any]:
         # `strict` is always written, for here it is on unless said otherwise.
         return {
@@ -209,7 +198,9 @@ class OpenAIResponses(Dialect):
         whole = an_item(found)
         if "output" in whole and whole.get("type") is None:  # a response
             items = a_list(whole["output"] or [], "output")
-        read = (_read_item(one, f"output[{at}]") for at, one in enumerate(items))
+        read = (
+            call_among(one, f"output[{at}]", "function_call", "arguments", "call_id") for at, one in enumerate(items)
+        )
         return [call for call in read if call is not None]
 
     def write_call(self, call: RawCall) -> dict[str, Any]:
@@ -250,18 +241,6 @@ class OpenAIResponses(Dialect):
         if media == _PDF and is_web(uri):
             return {"type": "input_file", "file_url": uri}
         return None
-
-
-def _read_item(payload: Any, where: str) -> RawCall | None:
-    """A call, or None for the reasoning, messages and hosted tools that stand between calls."""
-    item = an_object(payload, where)
-    if a_name(item, where, "type") != "function_call":
-        return None
-    return RawCall(
-        a_name(item, where),
-        some_arguments(item.get("arguments"), f"{where}.arguments"),
-        id=some_text(item.get("call_id"), f"{where}.call_id"),
-    )
 
 
 def _read_attachment(part: dict[str, Any], where: str) -> Attachment:

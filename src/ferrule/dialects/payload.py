@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote_to_bytes
 
+from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.problems import got
 from ferrule.core.result import SUGGESTION, ErrorInfo, ToolResult, finite, plainly
@@ -19,7 +20,6 @@ from ferrule.dialects.flatten import Loss
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ferrule.core.call import RawCall
     from ferrule.core.result import Attachment
 
 
@@ -84,6 +84,15 @@ def some_arguments(value: Any, where: str) -> str | Mapping[str, Any] | None:
     if value is None or isinstance(value, (str, dict)):
         return cast("Any", value)
     raise DialectError(f"{where}: expected an object or JSON text, got {got(value)}.")
+
+
+def call_among(payload: Any, where: str, kind: str, arguments: str, call_id: str) -> RawCall | None:
+    """A call from these fields, or None for what stands between calls: text, thinking, a provider's own tools."""
+    item = an_object(payload, where)
+    if a_name(item, where, "type") != kind:
+        return None
+    given = some_arguments(item.get(arguments), f"{where}.{arguments}")
+    return RawCall(a_name(item, where), given, id=some_text(item.get(call_id), f"{where}.{call_id}"))
 
 
 def arguments_as_text(arguments: Any) -> str:

@@ -157,21 +157,18 @@ class _Reduction:
         if taken is None or all(kind in taken for kind in kinds):
             return out
         if "null" in kinds and "null" not in taken and "anyOf" not in out and _allows(out, "null"):
-            return self._nullable_enum(out, values)
+            del out["enum"]
+            types = out.pop("type")
+            left = [one for one in (cast("list[str]", types) if isinstance(types, list) else [types]) if one != "null"]
+            named = [one for one in values if one is not None]
+            if not named or not left:
+                return {**out, "type": "null"}
+            return {
+                **out,
+                "anyOf": [{"type": left[0] if len(left) == 1 else left, "enum": named}, {"type": "null"}],
+            }
         self._lose(out, path, "enum", out.pop("enum"))
         return out
-
-    def _nullable_enum(self, out: Schema, values: list[Any]) -> Schema:
-        del out["enum"]
-        types = out.pop("type")
-        left = [one for one in (cast("list[str]", types) if isinstance(types, list) else [types]) if one != "null"]
-        named = [one for one in values if one is not None]
-        if not named or not left:
-            return {**out, "type": "null"}
-        return {
-            **out,
-            "anyOf": [{"type": left[0] if len(left) == 1 else left, "enum": named}, {"type": "null"}],
-        }
 
     def _inside(self, out: Schema, path: str) -> None:
         for keyword in ("items", "additionalProperties"):
@@ -318,18 +315,14 @@ class _Strict:
         if not self.rules.optional_is_nullable:
             return field
         self.ledger.lose(path, "required", "optional; null means left out")
-        return _nullable(field)
-
-
-def _nullable(field: Schema) -> Schema:
-    out = dict(field)
-    if "anyOf" in out and not any(form.get("type") == "null" for form in out["anyOf"]):
-        out["anyOf"] = [*out["anyOf"], {"type": "null"}]
-    types = out.get("type")
-    if isinstance(types, str) and types != "null":
-        out["type"] = [types, "null"]
-    elif isinstance(types, list) and "null" not in types:
-        out["type"] = [*cast("list[str]", types), "null"]
-    if isinstance(out.get("enum"), list) and None not in out["enum"]:
-        out["enum"] = [*out["enum"], None]
-    return out
+        out = dict(field)
+        if "anyOf" in out and not any(form.get("type") == "null" for form in out["anyOf"]):
+            out["anyOf"] = [*out["anyOf"], {"type": "null"}]
+        types = out.get("type")
+        if isinstance(types, str) and types != "null":
+            out["type"] = [types, "null"]
+        elif isinstance(types, list) and "null" not in types:
+            out["type"] = [*cast("list[str]", types), "null"]
+        if isinstance(out.get("enum"), list) and None not in out["enum"]:
+            out["enum"] = [*out["enum"], None]
+        return out

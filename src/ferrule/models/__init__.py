@@ -56,30 +56,7 @@ __all__ = [
     "open_model",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "core.model": (
-            "AssistantMessage",
-            "CallDelta",
-            "CallStarted",
-            "Finished",
-            "Message",
-            "Model",
-            "ModelError",
-            "ModelEvent",
-            "ModelFault",
-            "ModelPrice",
-            "ModelRequest",
-            "ModelSettings",
-            "Preparing",
-            "Retrying",
-            "TextDelta",
-            "ThinkingDelta",
-            "ToolResults",
-            "Usage",
-            "UserMessage",
-        ),
-        "models.providers": ("Provider", "all_providers", "custom_provider", "open_model"),
-    },
-)
+_OF_PROVIDERS = ("Provider", "all_providers", "custom_provider", "open_model")
+_OF_MODELS = [name for name in __all__ if name not in _OF_PROVIDERS]
+
+__getattr__, __dir__ = lazy_names(__name__, {"core.model": _OF_MODELS, "models.providers": _OF_PROVIDERS})

@@ -9,7 +9,7 @@ from ferrule.core.call import new_call_id
 from ferrule.core.model import StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.dialects.payload import an_item, count, items, words
-from ferrule.models.wire_form import AnswerReader, CallIds, WireForm, attached, chat_names, recall, transcript
+from ferrule.models.wire_form import AnswerReader, CallIds, WireForm, attached, chat_names, given_of, recall, transcript
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,15 +73,10 @@ class GeminiForm(WireForm):
             elif choice != "auto":
                 named = [self._exporter.names.external(choice)]
                 body["toolConfig"] = {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": named}}
-        chosen: dict[str, Any] = {}
-        if settings.max_output_tokens is not None:
-            chosen["maxOutputTokens"] = settings.max_output_tokens
-        if settings.temperature is not None:
-            chosen["temperature"] = settings.temperature
-        if settings.seed is not None:
-            chosen["seed"] = settings.seed
-        if settings.stop:
-            chosen["stopSequences"] = list(settings.stop)
+        chosen = given_of({
+            "maxOutputTokens": settings.max_output_tokens, "temperature": settings.temperature,
+            "seed": settings.seed, "stopSequences": list(settings.stop) or None,
+        })  # fmt: skip
         if settings.effort is not None and _WANTS_SIGNATURES.match(model):
             chosen["thinkingConfig"] = {"thinkingLevel": settings.effort, "includeThoughts": True}
         elif settings.effort is not None:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.model import NO_SETTINGS, StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.dialects.payload import an_item, count, items, words
-from ferrule.models.wire_form import CHOICES, AnswerReader, CallIds, CallPieces, WireForm, attached, recall, transcript
+from ferrule.models.wire_form import (
+    CHOICES,
+    AnswerReader,
+    CallIds,
+    CallPieces,
+    WireForm,
+    attached,
+    given_of,
+    recall,
+    transcript,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,19 +102,12 @@ class OpenAIChatForm(WireForm):
             body["response_format"] = {"type": "json_schema", "json_schema": held_to}
         if settings is NO_SETTINGS:
             return body
-        if settings.max_output_tokens is not None:
-            body[self._accent.limit_field] = settings.max_output_tokens
-        if settings.temperature is not None:
-            body["temperature"] = settings.temperature
-        if settings.seed is not None:
-            body[self._accent.seed_field] = settings.seed
-        if settings.stop:
-            body["stop"] = list(settings.stop)
-        if settings.effort is not None:
-            body["reasoning_effort"] = settings.effort
-        if settings.prompt_cache is not None:
-            body["prompt_cache_retention"] = settings.prompt_cache
-        return {**body, **self._accent.exacting}
+        chosen: dict[str, Any] = {
+            self._accent.limit_field: settings.max_output_tokens, "temperature": settings.temperature,
+            self._accent.seed_field: settings.seed, "stop": list(settings.stop) or None,
+            "reasoning_effort": settings.effort, "prompt_cache_retention": settings.prompt_cache,
+        }  # fmt: skip
+        return {**body, **given_of(chosen), **self._accent.exacting}
 
     def writes_output(self, model: str, output: Tool[Any], tools: Sequence[Tool[Any]]) -> bool:
         return self._accent.writes_output and _can_hold(self._outputs, model, output)
@@ -325,12 +328,9 @@ class OpenAIResponsesForm(WireForm):
                 body["parallel_tool_calls"] = settings.parallel_calls
         if settings.max_output_tokens is not None:
             body["max_output_tokens"] = max(16, settings.max_output_tokens)  # fewer are refused
-        if settings.temperature is not None:
-            body["temperature"] = settings.temperature
         if settings.effort is not None:
             body["reasoning"] = {"effort": settings.effort, "summary": "auto"}
-        if settings.prompt_cache is not None:
-            body["prompt_cache_retention"] = settings.prompt_cache
+        body |= given_of({"temperature": settings.temperature, "prompt_cache_retention": settings.prompt_cache})
         if request.output is not None:
             body["text"] = {"format": {"type": "json_schema", **_held_to(self._outputs, request.output)}}
         return body

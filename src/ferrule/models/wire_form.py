@@ -105,6 +105,11 @@ class WireForm(ABC):
         return chat_names(an_item(body).get("data"), "id")
 
 
+def given_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a request's fields whose setting was given."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     """The request with the caller's own fields; an object is merged into one of the same name.
 

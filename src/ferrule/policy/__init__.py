@@ -45,36 +45,14 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "core.access": (
-            "NOTHING",
-            "Mode",
-            "Touch",
-            "reads",
-            "writes",
-        ),
-        "core.call": (
-            "CallInfo",
-            "Approval",
-            "Barrier",
-            "Effects",
-            "FileEffect",
-        ),
+        "core.access": ("NOTHING", "Mode", "Touch", "reads", "writes"),
+        "core.call": ("CallInfo", "Approval", "Barrier", "Effects", "FileEffect"),
         "core.events": ("Question",),
         "core.tool": ("Invocation",),
         "pipeline.authorise": ("Policy",),
-        "pipeline.stages": (
-            "Decision",
-            "Verdict",
-        ),
-        "pipeline.confirm": (
-            "Answer",
-            "Choice",
-            "Offer",
-        ),
-        "policy.decide": (
-            "Judgement",
-            "RulePolicy",
-        ),
+        "pipeline.stages": ("Decision", "Verdict"),
+        "pipeline.confirm": ("Answer", "Choice", "Offer"),
+        "policy.decide": ("Judgement", "RulePolicy"),
         "policy.rules": ("RuleError",),
     },
 )

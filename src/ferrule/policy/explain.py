@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import DefinitionError
@@ -34,10 +34,7 @@ class Explained:
     file: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "what": self.what, "effect": self.effect, "why": self.why, "verdict": self.verdict.value,
-            "because": self.because, "rule": self.rule, "file": self.file,
-        }  # fmt: skip
+        return {**asdict(self), "verdict": self.verdict.value}
 
 
 @dataclass(slots=True, frozen=True)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import phrase
@@ -15,7 +15,7 @@ from ferrule.policy.commands.parts import Analysis
 from ferrule.policy.rules import About
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from ferrule.core.context import Session
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ferrule.policy.rules import Rule, RuleSet
     from ferrule.policy.sensitive import Guarded
 
+    Analyser = Callable[[str], Analysis]
+    """Understands a command without running it."""
+
 
 # What a call asks for, gathered from what its tool says it touches: paths, hosts, and commands that are understood.
 
@@ -31,12 +34,6 @@ if TYPE_CHECKING:
 _MOST_KEPT = 256
 COMMAND = "command:"
 """A tool that runs a shell command says so with a touch of `command:` and the text; rules for `Bash` then hold."""
-
-
-class Analyser(Protocol):
-    """Understands a command without running it."""
-
-    def __call__(self, command: str) -> Analysis: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -227,11 +224,3 @@ class Judgement:
     """The rule that decided, if one did."""
     can_be_always: bool = True
     """Whether a grant could change it: not what is dangerous, and not what a rule of the person's asks about."""
-
-
-class Judge(Protocol):
-    """Decides about calls, also as if further rules allowed them."""
-
-    guarded: Guarded
-
-    def judge(self, invocation: Invocation, session: Session, extra: Iterable[Rule] = ()) -> Judgement: ...

@@ -353,7 +353,10 @@ class CommandPattern:
         self.exact = self._whole is not None
         body = stripped[:-2] + " *" if stripped.endswith(":*") and stripped != ":*" else stripped.removeprefix(":")
         body = body.replace("\\*", _STAR)
-        words = _words(body)
+        try:
+            words = shlex.split(body)
+        except ValueError:
+            words = None  # quotes that do not end: taken as it stands
         self._shape = _compiled_command(join_words(words) if words is not None else body)
         self._starts = words[0] if words and "*" not in words[0] else ""
         self._body = " ".join(words) if words is not None else body
@@ -457,13 +460,6 @@ def _unescaped(pattern: str) -> str | None:
             return None
         out.append(escaped or other)
     return "".join(out)
-
-
-def _words(body: str) -> list[str] | None:
-    try:
-        return shlex.split(body)
-    except ValueError:
-        return None  # quotes that do not end: taken as it stands
 
 
 def _compiled_command(body: str) -> re.Pattern[str]:

@@ -7,7 +7,7 @@ asked about if it were named. `ferrule.workspace.restrictions` says how the tool
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ferrule.policy.rules import BUILT_IN, About
 
@@ -15,27 +15,14 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ferrule.pipeline.authorise import Mode
-    from ferrule.policy.rules import Rule, RuleSet
-    from ferrule.policy.sensitive import Guarded
-
-
-class PathRules(Protocol):
-    """The rules of a policy that are about paths."""
-
-    mode: Mode
-    deny: RuleSet
-    ask: RuleSet
-    allow: RuleSet
-    guarded: Guarded
-
-    def guards(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None: ...
+    from ferrule.policy.decide import RulePolicy
+    from ferrule.policy.rules import Rule
 
 
 class RuleRestrictions:
     """The rules about paths, as the file tools need them. Every answer is the rule in words, or None."""
 
-    def __init__(self, policy: PathRules) -> None:
+    def __init__(self, policy: RulePolicy) -> None:
         self._policy = policy
         self._places: tuple[object, list[str]] = (None, [])
 

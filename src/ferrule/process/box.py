@@ -32,7 +32,7 @@ from ferrule.process.sandbox.denials import Denial, SandboxRefused, too_large_la
 from ferrule.process.sandbox.limits import could_not_join
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ferrule.process.profile import Profile
     from ferrule.process.sandbox.sandbox import Launch, Prepared, Sandbox
@@ -214,7 +214,12 @@ class Box:
     def _over(self, code: int) -> None:
         self._let_go()
         for layer in self._prepared.launch.overlays:
-            make_removable(layer.work)
+            # Let the folders that the kernel made for a layer be entered by their owner, who may want to remove them.
+            folder = f"{layer.work}/work"
+            with contextlib.suppress(OSError):
+                for name in ("", "/incompat", "/volatile"):
+                    folder += name
+                    os.chmod(folder, 0o700)  # noqa: PTH101 - at every end
         self._tell_started()
         if not self.ended.done():
             self.ended.set_result(code)
@@ -363,15 +368,6 @@ async def _prepare(sandbox: Sandbox, profile: Profile, arguments: Sequence[str],
     return made
 
 
-def make_removable(work: Path) -> None:
-    """Let the folders that the kernel made for a layer be entered by their owner, who may want to remove them."""
-    folder = f"{work}/work"
-    with contextlib.suppress(OSError):
-        for name in ("", "/incompat", "/volatile"):
-            folder += name
-            os.chmod(folder, 0o700)  # noqa: PTH101 - at every end
-
-
 def _size(folders: Iterable[Path]) -> tuple[int, int]:
     """Bytes on the disk, and entries."""
     size = entries = 0
@@ -499,9 +495,13 @@ class _Connection:
             # Layers are used again at once: their box is over when nothing has them mounted any more.
             "info": [5 + list(inherited).index(launch.info)] if launch.info >= 0 and not launch.overlays else [],
         }
-        with _in_memory(marshal.dumps(content)) as text:
+        text = private_file()
+        try:
+            write_all(text, marshal.dumps(content))
             descriptors = array.array("i", (port, text, *streams, *inherited.values()))
             self._port.sendmsg([b"\0" * launcher.PACKET], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+        finally:
+            os.close(text)
 
     def drop(self) -> None:
         """Close our copy; in a fork, where it is not ours to end anything."""
@@ -521,16 +521,6 @@ class _Connection:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-@contextlib.contextmanager
-def _in_memory(content: bytes) -> Generator[int]:
-    made = private_file()
-    try:
-        write_all(made, content)
-        yield made
-    finally:
-        os.close(made)
 
 
 _connection_lock = threading.Lock()

@@ -442,7 +442,17 @@ def _become(order: dict[str, Any], given: list[int]) -> NoReturn:
         limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(which, (limit, limit))
     if order["rules"] >= 0 or order["filter"]:
-        _confine(order["rules"], order["filter"])
+        # For good: no capabilities, no new ones, the rules for files, the filter of calls.
+        rules, program = order["rules"], order["filter"]
+        if os.geteuid() == 0:
+            for capability in range(64):
+                if _libc.prctl(_DROP_CAPABILITY, capability, 0, 0, 0) != 0:
+                    break  # past the last one
+        _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+        _check(_libc.syscall(_LANDLOCK_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0)))
+        os.close(rules)
+        filters = _Filter(len(program) // 8, program)
+        _check(_libc.prctl(_SECCOMP, _BY_FILTER, ctypes.byref(filters), 0, 0))
     os.execve(order["arguments"][0], order["arguments"], order["environment"])  # noqa: S606 - never a shell line
 
 
@@ -460,19 +470,6 @@ def _place(given: list[int], numbers: list[int]) -> None:
 def _check(outcome: int) -> None:
     if outcome != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-def _confine(rules: int, program: bytes) -> None:
-    """For good: no capabilities, no new ones, the rules for files, the filter of calls."""
-    if os.geteuid() == 0:
-        for capability in range(64):
-            if _libc.prctl(_DROP_CAPABILITY, capability, 0, 0, 0) != 0:
-                break  # past the last one
-    _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    _check(_libc.syscall(_LANDLOCK_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0)))
-    os.close(rules)
-    filters = _Filter(len(program) // 8, program)
-    _check(_libc.prctl(_SECCOMP, _BY_FILTER, ctypes.byref(filters), 0, 0))
 
 
 # What is covered for every box

@@ -177,7 +177,16 @@ class Spill:
             while view:
                 room = self._largest - self._place(self.size)
                 if room <= 0:
-                    self._drop_middle()
+                    resumes = self.size - self._quarter
+                    note = f"\n[… {resumes - self._quarter:,} bytes left out here …]\n".encode()
+                    os.pwrite(self._opened, note, self._quarter)
+                    source, target = self._place(resumes), self._quarter + len(note)
+                    for moved in range(0, self._quarter, _PIECE):
+                        piece = os.pread(self._opened, min(_PIECE, self._quarter - moved), source + moved)
+                        os.pwrite(self._opened, piece, target + moved)
+                    self._resumes, self._after = resumes, target
+                    os.ftruncate(self._opened, target + self._quarter)
+                    self.full = f"its middle was dropped, since a file holds at most {self._largest:,} bytes"
                     continue
                 written = os.pwrite(self._opened, view[:room], self._place(self.size))
                 self.size += written
@@ -196,18 +205,6 @@ class Spill:
 
     def _place(self, at: int) -> int:
         return at if at < self._quarter else self._after + at - self._resumes
-
-    def _drop_middle(self) -> None:
-        resumes = self.size - self._quarter
-        note = f"\n[… {resumes - self._quarter:,} bytes left out here …]\n".encode()
-        os.pwrite(self._opened, note, self._quarter)
-        source, target = self._place(resumes), self._quarter + len(note)
-        for moved in range(0, self._quarter, _PIECE):
-            piece = os.pread(self._opened, min(_PIECE, self._quarter - moved), source + moved)
-            os.pwrite(self._opened, piece, target + moved)
-        self._resumes, self._after = resumes, target
-        os.ftruncate(self._opened, target + self._quarter)
-        self.full = f"its middle was dropped, since a file holds at most {self._largest:,} bytes"
 
     def _read(self, place: int, length: int) -> bytes:
         if self._opened >= 0:

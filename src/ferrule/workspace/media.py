@@ -20,7 +20,13 @@ def is_cut_off(kind: str, data: bytes) -> bool:
     """Whether a picture of this media type ends too soon; False for types that say nothing of it."""
     match kind:
         case "image/png":
-            return _is_cut_png(data)
+            # A chunk is its length, its name, as many bytes and a checksum; the last one is called IEND.
+            at = 8
+            while at + 12 <= len(data):
+                if data[at + 4 : at + 8] == b"IEND":
+                    return False
+                at += 12 + int.from_bytes(data[at : at + 4], "big")
+            return True
         case "image/jpeg":
             return _is_cut_jpeg(data)
         case "image/gif":
@@ -29,16 +35,6 @@ def is_cut_off(kind: str, data: bytes) -> bool:
             return int.from_bytes(data[4:8], "little") + 8 > len(data)
         case _:
             return False
-
-
-def _is_cut_png(data: bytes) -> bool:
-    """A chunk is its length, its name, as many bytes and a checksum; the last one is called IEND."""
-    at = 8
-    while at + 12 <= len(data):
-        if data[at + 4 : at + 8] == b"IEND":
-            return False
-        at += 12 + int.from_bytes(data[at : at + 4], "big")
-    return True
 
 
 def _is_cut_jpeg(data: bytes) -> bool:

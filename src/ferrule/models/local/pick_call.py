@@ -302,21 +302,18 @@ class CallPicker:
         wanted = Counter(terms(without_mentions(request)))
         best: tuple[float, float, Form] | None = None
         for tool, weights, length in zip(self._usable, self._weights, self._lengths, strict=True):
-            in_common = self._score(wanted, weights, length)
+            norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / self._average)
+            in_common = sum(
+                self._rarity[term] * count * weights[term] * (_SATURATION + 1) / (weights[term] + norm)
+                for term, count in wanted.items()
+                if term in weights
+            )
             if in_common or must:
                 form = fill(tool, request)
                 score = in_common + _fit(form)
                 if best is None or (score, in_common) > best[:2]:
                     best = score, in_common, form
         return best[2] if best is not None and (must or best[0] >= _ANSWER) else None
-
-    def _score(self, wanted: Counter[str], weights: Counter[str], length: float) -> float:
-        norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / self._average)
-        return sum(
-            self._rarity[term] * count * weights[term] * (_SATURATION + 1) / (weights[term] + norm)
-            for term, count in wanted.items()
-            if term in weights
-        )
 
 
 def _fit(form: Form) -> float:

@@ -162,12 +162,12 @@ class Bubblewrap:
         program: str,
         *,
         by_descriptor: bool,
-        notes: tuple[str, ...] = (),
         nests: bool = False,
         has_layers: bool = False,
     ) -> None:
         self._program, self._nests = program, nests
-        self.by_descriptor, self.notes, self.has_layers = by_descriptor, notes, has_layers
+        self.by_descriptor, self.has_layers = by_descriptor, has_layers
+        self.notes: tuple[str, ...] = ()
 
     def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
         """Everything that must be looked at is looked at here, as short a time before the start as can be."""
@@ -227,7 +227,16 @@ class _Preparation:
             command, proxy, forwarder = CommandLine(through.command), through.proxy, through.inside.encode()
         first, covered = self._show_system()
         self._arguments.option("--remount-ro", "/")  # where nothing is mounted, there is nothing to be written
-        self._filter_calls()
+        machine = this_machine()
+        if machine is None:
+            raise SandboxRefused(
+                phrase("The sandbox has no system call filter for this kind of processor."),
+                advice(
+                    "Ask the user to turn the sandbox off, or to use an x86-64 or ARM 64 machine.",
+                    "Turn the sandbox off, or use an x86-64 or ARM 64 machine.",
+                ),
+            )
+        self._arguments.option("--seccomp", self._memory("seccomp", build_filter(machine)))
         info = self._memory("info", b"")
         # Bubblewrap itself is not confined yet: `LD_PRELOAD` and the like must count for what it starts alone.
         named = ProgramWords()
@@ -427,18 +436,6 @@ class _Preparation:
         self._descriptors.append(opened)
         self._arguments.option("--bind-fd" if writable else "--ro-bind-fd", opened, whole)
         return True
-
-    def _filter_calls(self) -> None:
-        machine = this_machine()
-        if machine is None:
-            raise SandboxRefused(
-                phrase("The sandbox has no system call filter for this kind of processor."),
-                advice(
-                    "Ask the user to turn the sandbox off, or to use an x86-64 or ARM 64 machine.",
-                    "Turn the sandbox off, or use an x86-64 or ARM 64 machine.",
-                ),
-            )
-        self._arguments.option("--seccomp", self._memory("seccomp", build_filter(machine)))
 
     def _memory(self, name: str, content: bytes) -> int:
         """A file that is only in memory, for bubblewrap to read."""

@@ -112,7 +112,11 @@ class Toolchains:
         except OSError:
             return
         if "pyvenv.cfg" in names:
-            self._base_of(f"{prefix}/pyvenv.cfg")
+            # The Python that a virtual environment was made with.
+            with suppress(OSError):
+                text = Path(f"{prefix}/pyvenv.cfg").read_text(encoding="utf-8", errors="replace")[:10_000]
+                if found := re.search(r"^home\s*=\s*(/.*)$", text, re.MULTILINE):
+                    self._folder(os.path.realpath(found[1].strip()))
         marked = any(os.path.lexists(f"{prefix}/{mark}") for mark in _MARKS)
         others = [name for name, is_folder in names.items() if is_folder and name not in _OF_INSTALLATION]
         if ".git" in names and not marked:
@@ -181,13 +185,6 @@ class Toolchains:
             self._add(folder)
         if not self._known(real):
             self._add(real)
-
-    def _base_of(self, file: str) -> None:
-        """The Python that a virtual environment was made with."""
-        with suppress(OSError):
-            text = Path(file).read_text(encoding="utf-8", errors="replace")[:10_000]
-            if found := re.search(r"^home\s*=\s*(/.*)$", text, re.MULTILINE):
-                self._folder(os.path.realpath(found[1].strip()))
 
 
 def links_on_the_way(path: str) -> Iterator[tuple[str, str]]:

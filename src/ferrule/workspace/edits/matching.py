@@ -341,10 +341,12 @@ def find_edit(source: str | bytes, old: str, new: str, *, replace_all: bool = Fa
         # Each byte as a character, of which UTF-8 has the same parts in the same places.
         found = literally(TextLines(source.decode("latin-1"), without_any), _as_bytes(old), _as_bytes(new))
         if found is not None:
-            spans = [Edit(one.start, one.end, _as_text(one.new)) for one in found.spans]
+            texts = (one.new.encode("latin-1").decode("utf-8", "surrogatepass") for one in found.spans)
+            spans = [Edit(one.start, one.end, text) for one, text in zip(found.spans, texts, strict=True)]
             return FoundText(spans, found.rung, found.note)
-    if found is None and not replace_all:
-        found = _but_for_endings(lines, old, new) or _forgiving(lines, old, new)
+    if found is None and not replace_all and (found := _but_for_endings(lines, old, new)) is None:
+        one = _climb(lines, old, new) or _without_numbers(lines, old, new) or _without_escapes(lines, old, new)
+        found = FoundText([one[0]], one[1], _NOTES[one[1]]) if one is not None else None
     if found is None:
         raise missing(lines, as_lines(old))
     return found if isinstance(source, str) else FoundText(in_bytes(lines.text, found.spans), found.rung, found.note)
@@ -352,15 +354,6 @@ def find_edit(source: str | bytes, old: str, new: str, *, replace_all: bool = Fa
 
 def _as_bytes(text: str) -> str:
     return in_utf_8(text).decode("latin-1")
-
-
-def _as_text(text: str) -> str:
-    return text.encode("latin-1").decode("utf-8", "surrogatepass")
-
-
-def _forgiving(lines: TextLines, old: str, new: str) -> FoundText | None:
-    found = _climb(lines, old, new) or _without_numbers(lines, old, new) or _without_escapes(lines, old, new)
-    return FoundText([found[0]], found[1], _NOTES[found[1]]) if found is not None else None
 
 
 # To the letter

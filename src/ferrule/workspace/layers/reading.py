@@ -179,20 +179,17 @@ class _Reader:
             while self._waiting:
                 self._folder(*self._waiting.pop())
         if self._linked:
-            self._found.changes = self._with_twins(self._found.changes)
+            # The same, with the second and further names of one file knowing the first.
+            first: dict[int, str] = {}
+            told: list[LayerChange] = []
+            for one in sorted(self._found.changes, key=lambda change: change.inner):
+                if one.after is not None and one.after.node is Node.FILE and one.after.inode in self._linked:
+                    named = first.setdefault(one.after.inode, one.inner)
+                    told.append(replace(one, twin=named if named != one.inner else ""))
+                else:
+                    told.append(one)
+            self._found.changes = told
         return self._found
-
-    def _with_twins(self, changes: list[LayerChange]) -> list[LayerChange]:
-        """The same, with the second and further names of one file knowing the first."""
-        first: dict[int, str] = {}
-        told: list[LayerChange] = []
-        for one in sorted(changes, key=lambda change: change.inner):
-            if one.after is not None and one.after.node is Node.FILE and one.after.inode in self._linked:
-                named = first.setdefault(one.after.inode, one.inner)
-                told.append(replace(one, twin=named if named != one.inner else ""))
-            else:
-                told.append(one)
-        return told
 
     def _folder(self, inner: str, ignored: bool, there: bool, hidden: bool) -> None:
         upper = _open_readable(self._upper, inner or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -490,7 +487,11 @@ def _settle_folders(found: LayerChanges, *, ignore: bool) -> None:
         else:
             found.ignored.append(change)
     gone = {
-        one.inner for one in settled if one.before is not None and one.before.node is Node.FOLDER and not _stays(one)
+        one.inner
+        for one in settled
+        if one.before is not None
+        and one.before.node is Node.FOLDER
+        and not (one.after is not None and one.after.node is Node.FOLDER)
     }
     kept: list[LayerChange] = []
     for change in found.ignored:
@@ -498,10 +499,6 @@ def _settle_folders(found: LayerChanges, *, ignore: bool) -> None:
         goes_with = change.after is None and gone and not gone.isdisjoint(folders_of(change.inner))
         (settled if made_for or goes_with else kept).append(change)
     found.changes, found.ignored = settled, kept
-
-
-def _stays(change: LayerChange) -> bool:
-    return change.after is not None and change.after.node is Node.FOLDER
 
 
 def folders_of(inner: str) -> Iterator[str]:

@@ -140,7 +140,14 @@ class _Planner:
             case Move():
                 self._move(step)
             case SetMode():
-                self._set_mode(step)
+                before = self._files.look(step.place)
+                if before is None:
+                    raise _missing(step.place)
+                if before.mode != step.mode:
+                    after = State("", step.mode)
+                    self.plan.changes.append(
+                        Change(0, step.place.path, Operation.MODE, None, before, after, 0, covered=True)
+                    )
 
     def _write(self, step: Write) -> None:
         place = step.place
@@ -182,14 +189,6 @@ class _Planner:
             )
         made, path = self._files.missing_folders(step.to), step.place.path
         self.plan.changes.append(Change(0, path, Operation.MOVE, step.to.path, state, state, made, covered=True))
-
-    def _set_mode(self, step: SetMode) -> None:
-        before = self._files.look(step.place)
-        if before is None:
-            raise _missing(step.place)
-        if before.mode != step.mode:
-            after = State("", step.mode)
-            self.plan.changes.append(Change(0, step.place.path, Operation.MODE, None, before, after, 0, covered=True))
 
     def _keep(self, state: State, data: bytes | None, *, durable: bool) -> bool:
         if data is None:

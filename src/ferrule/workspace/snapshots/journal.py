@@ -96,11 +96,6 @@ class Journal:
             if version == 0:
                 # In one piece: a kill in the middle leaves an empty file, which is made again.
                 self._database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
-            elif version == _VERSION - 1:
-                text = "TEXT NOT NULL DEFAULT ''"
-                new = ("repository BLOB", f"before_attributes {text}", f"after_attributes {text}")
-                add = "; ".join(f"ALTER TABLE changes ADD COLUMN {one}" for one in new)
-                self._database.executescript(f"BEGIN IMMEDIATE; {add}; PRAGMA user_version = {_VERSION}; COMMIT;")
             elif version != _VERSION:
                 raise sqlite3.DatabaseError(f"it was written by another version of Ferrule ({version})")
             run("SELECT room, changes FROM totals").fetchone()
