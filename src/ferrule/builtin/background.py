@@ -178,8 +178,7 @@ def _display(stopped: StoppedCommand) -> str:
 async def kill_shell(
     context: ToolContext,
     shell_id: Annotated[
-        str,
-        Field(validation_alias=AliasChoices("shell_id", "bash_id"), description="Which command, as Bash named it."),
+        str, Field(validation_alias=AliasChoices("shell_id", "bash_id"), description="Which command, as Bash named it.")
     ],
 ) -> StoppedCommand:
     """End a background command and everything that it started.
@@ -192,9 +191,4 @@ async def kill_shell(
     background = shell_of(context.session).background
     was = background.get(shell_id).status
     kept = await background.stop(shell_id)
-    return {
-        "shell_id": kept.id,
-        "status": kept.status,
-        "exit_code": kept.exit_code,
-        "was_running": was == "running",
-    }
+    return {"shell_id": kept.id, "status": kept.status, "exit_code": kept.exit_code, "was_running": was == "running"}

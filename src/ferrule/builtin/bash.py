@@ -99,12 +99,7 @@ async def bash(
         return await _start(context, command, working_directory, description)
     seconds = timeout / 1000
     ended, told = await run(
-        context,
-        command,
-        folder=working_directory,
-        seconds=seconds,
-        terminal=terminal,
-        may_move=background_on_timeout,
+        context, command, folder=working_directory, seconds=seconds, terminal=terminal, may_move=background_on_timeout
     )
     return result_of(context, ended, told, seconds, _LONGER, _NO_INPUT, command=command, description=description)
 

@@ -62,9 +62,7 @@ def _display(found: GlobResult | FilesFound) -> str:
     display=_display,
 )
 async def glob(  # noqa: D417 - the context is filled in
-    context: ToolContext,
-    pattern: Annotated[str, Field(min_length=1, max_length=4096)],
-    path: str = ".",
+    context: ToolContext, pattern: Annotated[str, Field(min_length=1, max_length=4096)], path: str = "."
 ) -> Output[GlobResult]:
     """Find files by their name or path, newest first.
 

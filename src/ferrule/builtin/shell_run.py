@@ -28,13 +28,7 @@ from ferrule.builtin.session_shells import (
     watch,
     work_profile,
 )
-from ferrule.builtin.working_apart import (
-    NotApartError,
-    can_be_apart,
-    covers_all,
-    keep_temporary,
-    require_apart,
-)
+from ferrule.builtin.working_apart import NotApartError, can_be_apart, covers_all, keep_temporary, require_apart
 from ferrule.core.access import WRITES_ANYTHING, writes
 from ferrule.core.call import Barrier, CallInfo, Effects
 from ferrule.core.errors import ErrorKind, ToolError
@@ -144,13 +138,7 @@ async def run(
 
 
 async def _work(
-    context: ToolContext,
-    text: str,
-    seconds: float,
-    profile: Profile,
-    *,
-    terminal: bool = False,
-    may_move: bool = False,
+    context: ToolContext, text: str, seconds: float, profile: Profile, *, terminal: bool = False, may_move: bool = False
 ) -> tuple[Ended, Told]:
     import asyncio
 

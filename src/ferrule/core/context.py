@@ -323,25 +323,9 @@ class ToolContext(Generic[DepsT]):
     """
 
     __slots__ = (
-        "_approve",
-        "_asked_at",
-        "_emit",
-        "_keeper",
-        "_loop",
-        "_parent",
-        "_pauses",
-        "_port",
-        "_waited",
-        "call_id",
-        "cancellation",
-        "deps",
-        "lineage",
-        "opened_hosts",
-        "session",
-        "stopped_words",
-        "tentative",
-        "tool",
-    )
+        "_approve", "_asked_at", "_emit", "_keeper", "_loop", "_parent", "_pauses", "_port", "_waited", "call_id",
+        "cancellation", "deps", "lineage", "opened_hosts", "session", "stopped_words", "tentative", "tool",
+    )  # fmt: skip
 
     def __init__(
         self,

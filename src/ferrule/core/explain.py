@@ -29,17 +29,7 @@ from ferrule.core.problems import (
     wrong_choice,
     wrong_size,
 )
-from ferrule.core.schemas import (
-    applied,
-    array_parts,
-    below,
-    followed,
-    mapping,
-    options,
-    resolve,
-    schema_at,
-    size_of,
-)
+from ferrule.core.schemas import applied, array_parts, below, followed, mapping, options, resolve, schema_at, size_of
 from ferrule.core.shown_text import cut
 from ferrule.core.wording import EXAMPLES, choices_of, example_of, hint, kind_of, value_form
 

@@ -53,9 +53,7 @@ RULES: dict[str, LintRule] = {
     "F002": LintRule("warning", "The name is more than one letter.", "Write a verb and what it acts on."),
     "F003": LintRule("warning", "The name begins with a verb.", "Say what it does: `get_weather`, not `weather`."),
     "F004": LintRule(
-        "warning",
-        "The name says what it acts on.",
-        "Add that to the verb: `search_notes`, not `search`.",
+        "warning", "The name says what it acts on.", "Add that to the verb: `search_notes`, not `search`."
     ),
     "F010": LintRule("error", "There is a description.", "Say in a sentence what it does and when to use it."),
     "F011": LintRule("warning", "The description says more than the name.", "Say what comes back and when to use it."),
@@ -70,14 +68,10 @@ RULES: dict[str, LintRule] = {
     "F014": LintRule("error", "The description can be read.", "Until this is fixed, no model is shown the tool."),
     "F020": LintRule("error", "The parameters compile.", "Until this is fixed, every call fails."),
     "F021": LintRule(
-        "warning",
-        "The schema is of type object, as every provider asks.",
-        'Write {"type": "object", "properties": …}.',
+        "warning", "The schema is of type object, as every provider asks.", 'Write {"type": "object", "properties": …}.'
     ),
     "F022": LintRule(
-        "warning",
-        "There are at most 15 parameters.",
-        "Split the tool, or group what belongs together in an object.",
+        "warning", "There are at most 15 parameters.", "Split the tool, or group what belongs together in an object."
     ),
     "F023": LintRule("warning", "Every parameter is described.", "Say what to put there, with its unit or form."),
     "F024": LintRule("warning", "No parameter has a one-letter name.", "Write the word out."),

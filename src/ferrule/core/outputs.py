@@ -88,14 +88,8 @@ class TypedOutput:
     """Holds values to a Python type."""
 
     __slots__ = (
-        "_adapter",
-        "_annotation",
-        "_holds_floats",
-        "_holds_instances",
-        "_is_converted",
-        "exact",
-        "has_json_form",
-    )
+        "_adapter", "_annotation", "_holds_floats", "_holds_instances", "_is_converted", "exact", "has_json_form",
+    )  # fmt: skip
 
     def __init__(self, annotation: Any) -> None:
         members = [NoneType if one is None else one for one in _members(annotation)]

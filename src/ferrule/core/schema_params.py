@@ -49,12 +49,7 @@ class SchemaParams:
 
     __slots__ = ("_compiled", "_has_defaults", "_lock", "_name", "_resources", "_text", "schema")
 
-    def __init__(
-        self,
-        name: str,
-        schema: Schema | bool,
-        resources: Mapping[str, Schema | bool] | None = None,
-    ) -> None:
+    def __init__(self, name: str, schema: Schema | bool, resources: Mapping[str, Schema | bool] | None = None) -> None:
         require_validator()
         self._name = name
         self._text = freeze(name, "its schema", schema)

@@ -68,10 +68,7 @@ _TOKENS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("gh",), r"gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_[A-Za-z0-9_]{20,}+"),
     (("glpat-",), r"glpat-[A-Za-z0-9_\-]{16,}+"),
     # The secret half of an AWS pair has no mark of its own, so it is taken where it follows the id.
-    (
-        ("AKIA", "ASIA"),
-        r"A[KS]IA[A-Z0-9]{16}(?![A-Z0-9])(?:[\s:,;\"']{1,4}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+]))?",
-    ),
+    (("AKIA", "ASIA"), r"A[KS]IA[A-Z0-9]{16}(?![A-Z0-9])(?:[\s:,;\"']{1,4}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+]))?"),
     (("xox", "xapp-"), r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9\-]{10,}+"),
     (("AIza",), r"AIza[A-Za-z0-9_\-]{30,}+"),
     (("ya29.",), r"ya29\.[A-Za-z0-9_\-]{20,}+"),

@@ -85,17 +85,17 @@ _RULES = {
     "string_too_short": ("minLength", "min_length"),
     "string_too_long": ("maxLength", "max_length"),
     "string_pattern_mismatch": ("pattern", "pattern"),
-    "literal_error": ("enum", ""),
-    "enum": ("enum", ""),
-    "union_tag_invalid": ("oneOf", ""),
-    "union_tag_not_found": ("oneOf", ""),
-    "extra_forbidden": ("additionalProperties", ""),
-    "unexpected_keyword_argument": ("additionalProperties", ""),
-    "unexpected_positional_argument": ("additionalProperties", ""),
-    "missing": ("required", ""),
-    "missing_argument": ("required", ""),
-    "missing_keyword_only_argument": ("required", ""),
-    "missing_positional_only_argument": ("required", ""),
+    **{
+        error: (rule, "")
+        for error, rule in _by_error(
+            {
+                "enum": "literal_error enum",
+                "oneOf": "union_tag_invalid union_tag_not_found",
+                "additionalProperties": "extra_forbidden unexpected_keyword_argument unexpected_positional_argument",
+                "required": "missing missing_argument missing_keyword_only_argument missing_positional_only_argument",
+            }
+        ).items()
+    },
 }
 """Errors about a rule that schemas have too: its keyword, and where the error says what it is set to."""
 

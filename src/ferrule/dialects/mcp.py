@@ -335,13 +335,7 @@ class MCP(Dialect):
         failed = field(item, "isError", "is_error")
         if failed is not None and not isinstance(failed, bool):  # a failure must not pass for a success
             raise DialectError(f"isError: expected true or false, got {got(failed)}.")
-        result = result_from(
-            blocks.text,
-            failed=failed is True,
-            call=call,
-            data=data,
-            attachments=blocks.attachments,
-        )
+        result = result_from(blocks.text, failed=failed is True, call=call, data=data, attachments=blocks.attachments)
         if places:
             result.metadata[ANNOTATED] = places
         return result

@@ -181,13 +181,7 @@ class OpenAIResponses(Dialect):
         self, tool: Tool[Any], name: str, description: str, schema: dict[str, Any], strict: bool, ledger: Ledger
     ) -> dict[str, Any]:
         # `strict` is always written, for here it is on unless said otherwise.
-        return {
-            "type": "function",
-            "name": name,
-            "description": description,
-            "parameters": schema,
-            "strict": strict,
-        }
+        return {"type": "function", "name": name, "description": description, "parameters": schema, "strict": strict}
 
     def read_definition(self, payload: Any) -> ForeignDefinition:
         return read_function(an_object(payload, "definition"), "definition")
@@ -233,11 +227,7 @@ class OpenAIResponses(Dialect):
                 return {"type": "input_image", "image_url": data_url(media, data)}
             return {"type": "input_image", "image_url": uri} if is_web(uri) else None
         if media == _PDF and data is not None:
-            return {
-                "type": "input_file",
-                "filename": attachment.name or "file.pdf",
-                "file_data": data_url(media, data),
-            }
+            return {"type": "input_file", "filename": attachment.name or "file.pdf", "file_data": data_url(media, data)}
         if media == _PDF and is_web(uri):
             return {"type": "input_file", "file_url": uri}
         return None

@@ -163,10 +163,7 @@ class _Reduction:
             named = [one for one in values if one is not None]
             if not named or not left:
                 return {**out, "type": "null"}
-            return {
-                **out,
-                "anyOf": [{"type": left[0] if len(left) == 1 else left, "enum": named}, {"type": "null"}],
-            }
+            return {**out, "anyOf": [{"type": left[0] if len(left) == 1 else left, "enum": named}, {"type": "null"}]}
         self._lose(out, path, "enum", out.pop("enum"))
         return out
 

@@ -89,12 +89,9 @@ _KNOWN = (
 )  # fmt: skip
 # Settings that servers of OpenAI's form don't document, and would ignore.
 _LACKS = {
-    "deepseek": frozenset({"seed", "parallel_calls"}),
-    "moonshot": frozenset({"seed", "parallel_calls"}),
+    **dict.fromkeys(("deepseek", "moonshot"), frozenset({"seed", "parallel_calls"})),
     "zai": frozenset({"seed", "parallel_calls", "tool_choice", "effort"}),
-    "ollama": frozenset({"parallel_calls"}),
-    "lmstudio": frozenset({"parallel_calls"}),
-    "together": frozenset({"parallel_calls"}),
+    **dict.fromkeys(("ollama", "lmstudio", "together"), frozenset({"parallel_calls"})),
 }
 _OTHER_NAMES = {
     "qwen": "dashscope",

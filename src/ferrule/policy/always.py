@@ -33,46 +33,23 @@ if TYPE_CHECKING:
 
 # Programs whose next words choose what they do, with a few of those words, to show what a rule would not cover.
 _SUBCOMMANDS: dict[str, tuple[str, ...]] = {
-    "git": ("push", "commit", "add", "pull", "checkout", "rebase", "merge"),
-    "npm": ("publish", "install", "ci"),
-    "npm run": ("build", "test", "deploy", "lint"),
-    "pnpm": ("publish", "install", "add"),
-    "pnpm run": ("build", "test", "deploy", "lint"),
-    "yarn": ("publish", "install", "add", "build"),
-    "yarn run": ("build", "test", "deploy", "lint"),
-    "bun": ("install", "add"),
-    "cargo": ("publish", "build", "test", "clippy"),
-    "go": ("install", "build", "test", "vet"),
-    "pip": ("install", "uninstall", "download"),
-    "pip3": ("install", "uninstall", "download"),
-    "uv": ("add", "sync", "publish", "lock"),
-    "uv pip": ("install", "uninstall", "sync"),
-    "poetry": ("publish", "install", "add", "build"),
-    "make": ("install", "build", "test"),
-    "just": ("deploy", "build", "test"),
-    "docker": ("push", "build", "pull", "stop"),
-    "docker compose": ("down", "up", "build"),
-    "kubectl": ("delete", "get", "describe", "logs"),
-    "helm": ("uninstall", "lint", "template"),
-    "terraform": ("apply", "plan", "validate", "fmt"),
-    "gh": ("repo", "pr", "issue"),
-    "gh pr": ("merge", "create", "view"),
-    "gh issue": ("close", "create", "view"),
-    "gh repo": ("delete", "clone", "view"),
-    "brew": ("uninstall", "install", "list"),
-    "apt": ("remove", "list", "show"),
-    "apt-get": ("remove", "update"),
-    "systemctl": ("stop", "status", "restart"),
-    "dotnet": ("publish", "build", "test"),
-    "mvn": ("deploy", "compile", "test"),
-    "gradle": ("publish", "build", "test"),
-    "composer": ("update", "install"),
-    "bundle": ("update", "install"),
-    "rails": ("destroy", "test"),
-    "mix": ("deps.get", "test", "format"),
-    "swift": ("package", "build", "test"),
-    "ruff": ("format", "check"),
-}
+    program: tuple(words.split())
+    for program, words in {
+        "git": "push commit add pull checkout rebase merge", "npm": "publish install ci",
+        "npm run": "build test deploy lint", "pnpm": "publish install add", "pnpm run": "build test deploy lint",
+        "yarn": "publish install add build", "yarn run": "build test deploy lint", "bun": "install add",
+        "cargo": "publish build test clippy", "go": "install build test vet", "pip": "install uninstall download",
+        "pip3": "install uninstall download", "uv": "add sync publish lock", "uv pip": "install uninstall sync",
+        "poetry": "publish install add build", "make": "install build test", "just": "deploy build test",
+        "docker": "push build pull stop", "docker compose": "down up build", "kubectl": "delete get describe logs",
+        "helm": "uninstall lint template", "terraform": "apply plan validate fmt", "gh": "repo pr issue",
+        "gh pr": "merge create view", "gh issue": "close create view", "gh repo": "delete clone view",
+        "brew": "uninstall install list", "apt": "remove list show", "apt-get": "remove update",
+        "systemctl": "stop status restart", "dotnet": "publish build test", "mvn": "deploy compile test",
+        "gradle": "publish build test", "composer": "update install", "bundle": "update install",
+        "rails": "destroy test", "mix": "deps.get test format", "swift": "package build test", "ruff": "format check",
+    }.items()
+}  # fmt: skip
 _DEEPER = frozenset({"npm run", "pnpm run", "yarn run", "uv pip", "docker compose", "gh pr", "gh issue", "gh repo"})
 
 # Run whatever their arguments say, or take away more than anyone could oversee: never a rule by their name alone.

@@ -34,12 +34,7 @@ class HookFailed(Exception):  # noqa: N818 - reads as what it says
 
 
 def program_hook(
-    command: Sequence[str],
-    *,
-    event: str,
-    tools: Sequence[str] = ("*",),
-    timeout: float = 10.0,
-    name: str | None = None,
+    command: Sequence[str], *, event: str, tools: Sequence[str] = ("*",), timeout: float = 10.0, name: str | None = None
 ) -> Hook:
     """A program to ask `before` or `after` calls. It is started as it is given, without a shell."""
     arguments = tuple(command)

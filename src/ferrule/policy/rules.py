@@ -164,11 +164,7 @@ def parse_rule(text: object, verdict: Verdict = Verdict.ALLOW, source: Source | 
         raise RuleError(phrase("a tool of an MCP server takes no brackets; write `{tool}`", tool=tool))
     if tool in _FILE_TOOLS:
         raise RuleError(
-            phrase(
-                "rules for paths apply to every tool; write `{kind}({inner})`",
-                kind=_FILE_TOOLS[tool],
-                inner=inner,
-            )
+            phrase("rules for paths apply to every tool; write `{kind}({inner})`", kind=_FILE_TOOLS[tool], inner=inner)
         )
     if tool == FETCH:
         return Rule(verdict, text, tool, About.HOST, source, host=HostPattern(inner))

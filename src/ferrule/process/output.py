@@ -296,10 +296,7 @@ class HeadAndTail:
         if tail:
             tail[0] = (tail[0][0], _whole_start(tail[0][1]))
         shown = [data for _, data in (*head, *tail)]
-        left = LeftOut(
-            self.total - sum(map(len, shown)),
-            self.newlines - sum(data.count(b"\n") for data in shown),
-        )
+        left = LeftOut(self.total - sum(map(len, shown)), self.newlines - sum(data.count(b"\n") for data in shown))
         return head, left, tail
 
 

@@ -128,19 +128,11 @@ _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Programs that would page, draw or ask do none of it: there is no terminal. Nor do they look for newer versions of
 # themselves, which without a network takes some of them minutes.
 _QUIET = {
-    "TERM": "dumb",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-    "SYSTEMD_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_EDITOR": "true",
-    "DEBIAN_FRONTEND": "noninteractive",
-    "PYTHONUNBUFFERED": "1",
-    "NO_UPDATE_NOTIFIER": "1",
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"),
+    **dict.fromkeys(("PYTHONUNBUFFERED", "NO_UPDATE_NOTIFIER", "PIP_DISABLE_PIP_VERSION_CHECK"), "1"),
+    "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "DEBIAN_FRONTEND": "noninteractive",
     "NPM_CONFIG_UPDATE_NOTIFIER": "false",
-    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-}
+}  # fmt: skip
 
 
 def clean_environment(

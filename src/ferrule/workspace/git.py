@@ -32,42 +32,25 @@ if TYPE_CHECKING:
 SECONDS = 15.0
 _MOST_OUTPUT = 8 << 20
 _OVERRIDES = {
-    "core.fsmonitor": "false",
-    "core.hooksPath": os.devnull,
+    **dict.fromkeys(
+        ("core.fsmonitor", "core.sshCommand", "core.quotePath", "gpg.program", "log.showSignature",
+         "status.submoduleSummary", "submodule.recurse"), "false",
+    ),
+    **dict.fromkeys(("core.hooksPath", "core.attributesFile", "core.excludesFile"), os.devnull),
+    **dict.fromkeys(
+        ("core.gitProxy", "core.askPass", "core.alternateRefsCommand", "credential.helper", "diff.external",
+         "uploadpack.packObjectsHook"), "",
+    ),
+    **dict.fromkeys(("protocol.allow", "protocol.ext.allow"), "never"),
     "core.pager": "cat",
-    "core.sshCommand": "false",
-    "core.gitProxy": "",
-    "core.askPass": "",
-    "core.attributesFile": os.devnull,
-    "core.excludesFile": os.devnull,
-    "core.quotePath": "false",
-    "core.alternateRefsCommand": "",
-    "credential.helper": "",
-    "diff.external": "",
-    "gpg.program": "false",
-    "log.showSignature": "false",
-    "protocol.allow": "never",
-    "protocol.ext.allow": "never",
-    "status.submoduleSummary": "false",
-    "submodule.recurse": "false",
-    "uploadpack.packObjectsHook": "",
-}
+}  # fmt: skip
 _ENVIRONMENT = {
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_ASKPASS": "false",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_SYSTEM": os.devnull,
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_PAGER": "cat",
-    "GIT_SSH_COMMAND": "false",
-    "GIT_TERMINAL_PROMPT": "0",
-    "HOME": os.devnull,
-    "LC_ALL": "C",
-    "PATH": os.defpath,
-}
+    **dict.fromkeys(("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "HOME"), os.devnull),
+    **dict.fromkeys(("GIT_ATTR_NOSYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_NO_LAZY_FETCH"), "1"),
+    **dict.fromkeys(("GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT"), "0"),
+    **dict.fromkeys(("GIT_ASKPASS", "GIT_SSH_COMMAND"), "false"),
+    "GIT_ALLOW_PROTOCOL": "none", "GIT_PAGER": "cat", "LC_ALL": "C", "PATH": os.defpath,
+}  # fmt: skip
 _STATUS = (
     "status", "--porcelain=v2", "-z", "--branch", "--untracked-files=normal", "--ignore-submodules=all", "--no-renames",
 )  # fmt: skip

@@ -37,35 +37,14 @@ if TYPE_CHECKING:
 
 
 _KINDS: dict[str, tuple[str, ...]] = {
-    "python": ("*.py",),
-    "javascript": ("*.js",),
-    "typescript": ("*.ts",),
-    "markdown": ("*.md",),
-    "rust": ("*.rs",),
-    "java": ("*.java",),
-    "ruby": ("*.rb",),
-    "php": ("*.php",),
-    "swift": ("*.swift",),
-    "kotlin": ("*.kt",),
-    "html": ("*.html",),
-    "css": ("*.css",),
-    "json": ("*.json",),
-    "yaml": ("*.yaml", "*.yml"),
-    "toml": ("*.toml",),
-    "xml": ("*.xml",),
-    "csv": ("*.csv",),
-    "sql": ("*.sql",),
-    "pdf": ("*.pdf",),
-    "shell": ("*.sh",),
-    "text": ("*.txt",),
-    "log": ("*.log",),
-    "c++": ("*.cpp",),
-    "c#": ("*.cs",),
-    "go": ("*.go",),
-    "文本": ("*.txt",),
-    "日志": ("*.log",),
-    "脚本": ("*.sh",),
-}
+    kind: tuple(f"*.{ending}" for ending in endings.split())
+    for kind, endings in {
+        "python": "py", "javascript": "js", "typescript": "ts", "markdown": "md", "rust": "rs", "java": "java",
+        "ruby": "rb", "php": "php", "swift": "swift", "kotlin": "kt", "html": "html", "css": "css", "json": "json",
+        "yaml": "yaml yml", "toml": "toml", "xml": "xml", "csv": "csv", "sql": "sql", "pdf": "pdf", "shell": "sh",
+        "text": "txt", "log": "log", "c++": "cpp", "c#": "cs", "go": "go", "文本": "txt", "日志": "log", "脚本": "sh",
+    }.items()
+}  # fmt: skip
 _ENDING = re.compile(r"(?<![A-Za-z0-9_/])\.([a-z][a-z0-9]{0,5})(?![A-Za-z0-9_.])")
 
 

@@ -351,10 +351,7 @@ def _no_place(known: KnownWeights, folder: Path, error: OSError) -> ModelError:
     return ModelError(
         ModelFault.REFUSED,
         phrase(
-            "{title} cannot be put in `{folder}`: {why}.",
-            title=known.title,
-            folder=folder,
-            why=error.strerror or error,
+            "{title} cannot be put in `{folder}`: {why}.", title=known.title, folder=folder, why=error.strerror or error
         ),
         suggestion=phrase("Free some space there, or name another folder: FERRULE_DATA=/path/to/folder"),
     )

@@ -213,8 +213,7 @@ def _netcat(arguments: list[str]) -> Iterator[str]:
 ELSEWHERE: dict[str, Callable[[list[str]], Iterator[str]]] = {
     "git": _git,
     **dict.fromkeys(
-        names("docker podman nerdctl docker-compose podman-compose lxc lxd virsh multipass ctr crictl runc"),
-        _docker,
+        names("docker podman nerdctl docker-compose podman-compose lxc lxd virsh multipass ctr crictl runc"), _docker
     ),
     **dict.fromkeys(["kubectl", "oc", "k3s"], _kubectl),
     **dict.fromkeys(
@@ -264,10 +263,7 @@ _PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         STARTS_SHELL,
     ),
-    (
-        re.compile(r"(.*/)?\.git/(hooks(/.*)?|config|info/attributes|modules/.*/(hooks/.*|config))"),
-        OF_GIT_ITSELF,
-    ),
+    (re.compile(r"(.*/)?\.git/(hooks(/.*)?|config|info/attributes|modules/.*/(hooks/.*|config))"), OF_GIT_ITSELF),
     (
         re.compile(
             r"(.*/)?\.config/(autostart|systemd|fish|git|environment\.d|nvim|pip|kitty)(/.*)?"
@@ -275,10 +271,7 @@ _PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         RUNS_ITSELF,
     ),
-    (
-        re.compile(r"(.*/)?\.(vscode|idea|claude|cursor|ferrule|gemini|codex|husky)/.*|(.*/)?\.mcp\.json"),
-        SETTINGS,
-    ),
+    (re.compile(r"(.*/)?\.(vscode|idea|claude|cursor|ferrule|gemini|codex|husky)/.*|(.*/)?\.mcp\.json"), SETTINGS),
     (
         re.compile(r"/var/spool/cron.*|(.*/)?crontab|(.*/)?authorized_keys|(.*/)?sudoers(\.d/.*)?"),
         phrase("it changes what runs, or who may"),

@@ -16,29 +16,18 @@ from ferrule.policy.commands.parts import Guess, likely_name, names
 from ferrule.policy.commands.words import is_assignment
 
 SHELLS = names("sh bash dash ash rbash zsh fish csh tcsh ksh mksh ksh93")
-FEEDERS = names("""
-    find gfind fd fdfind xargs gxargs parallel sem ssh autossh entr git
-""")
+FEEDERS = names("find gfind fd fdfind xargs gxargs parallel sem ssh autossh entr git")
 """These run what they were not asked for by name: a rule for `find` is none for what its `-exec` starts."""
 
 # name: (short options that take a value, long ones, operands before the command)
 _RUNNERS: dict[str, tuple[str, str, int]] = {
     "nice": ("n", "adjustment", 0),
-    "nohup": ("", "", 0),
-    "setsid": ("", "", 0),
-    "unbuffer": ("", "", 0),
-    "chronic": ("", "", 0),
     "time": ("fo", "format output", 0),
     "stdbuf": ("ioe", "input output error", 0),
-    "timeout": ("ks", "kill-after signal", 1),
-    "gtimeout": ("ks", "kill-after signal", 1),
+    **dict.fromkeys(("timeout", "gtimeout"), ("ks", "kill-after signal", 1)),
     "ionice": ("cnpPu", "class classdata", 0),
     "chrt": ("TPD", "", 1),
-    "taskset": ("", "", 1),
     "exec": ("a", "", 0),
-    "command": ("", "", 0),
-    "builtin": ("", "", 0),
-    "coproc": ("", "", 0),
     "caffeinate": ("tw", "", 0),
     "sudo": ("ugpCDRTUrthac", "user group prompt chdir close-from host other-user command-timeout role type chroot", 0),
     "doas": ("uC", "", 0),
@@ -46,28 +35,22 @@ _RUNNERS: dict[str, tuple[str, str, int]] = {
     "run0": ("ugD", "user group chdir", 0),
     "dzdo": ("ugp", "", 0),
     "please": ("ug", "", 0),
-    "gosu": ("", "", 1),
-    "su-exec": ("", "", 1),
-    "setuidgid": ("", "", 1),
     "runuser": ("ugGs", "user group shell", 0),
-    "setpriv": ("", "", 0),
     "chroot": ("", "userspec groups", 1),
     "unshare": ("SGRwl", "root wd", 0),
     "nsenter": ("tSG", "target", 0),
     "strace": ("eopsuEabIOPSUn", "output trace attach", 0),
     "ltrace": ("eopsuEalnA", "output", 0),
-    "perf": ("", "", 1),
-    "busybox": ("", "", 0),
-    "toybox": ("", "", 0),
-    "entr": ("", "", 0),
     "flock": ("wE", "timeout wait conflict-exit-code", 1),
-    "xargs": ("aAdEILnPs", "arg-file delimiter max-args max-procs max-chars process-slot-var", 0),
-    "gxargs": ("aAdEILnPs", "arg-file delimiter max-args max-procs max-chars process-slot-var", 0),
+    **dict.fromkeys(
+        ("xargs", "gxargs"), ("aAdEILnPs", "arg-file delimiter max-args max-procs max-chars process-slot-var", 0)
+    ),
     "watch": ("nqs", "interval equexit shotsdir", 0),
     "ssh": ("BbcDEeFIiJLlmOopQRSWw", "", 1),
     "autossh": ("BbcDEeFIiJLlmOopQRSWwM", "", 1),
     **dict.fromkeys(
         names("""
+            nohup setsid unbuffer chronic command builtin coproc setpriv busybox toybox entr
             valgrind rr prlimit numactl cpulimit setarch linux32 linux64 xvfb-run dbus-run-session fakeroot fakechroot
             proot eatmydata firejail bwrap proxychains proxychains4 torsocks torify systemd-inhibit rlwrap catchsegv
             cgexec doppler dotenv aws-vault envdir chpst softlimit daemonize annotate-output faketime sshpass dumb-init
@@ -75,17 +58,13 @@ _RUNNERS: dict[str, tuple[str, str, int]] = {
         """),
         ("", "", 0),
     ),
+    **dict.fromkeys(names("taskset gosu su-exec setuidgid perf"), ("", "", 1)),
     "screen": ("cehpSsTt", "", 0),
 }
 _CONTAINERS = names("docker podman nerdctl kubectl oc docker-compose")
 # The words after which these have a command of their own.
 _RUN_WORDS = {
-    **dict.fromkeys(
-        names("""
-            uv poetry pipenv hatch pdm rye conda mamba micromamba pixi
-        """),
-        ("run",),
-    ),
+    **dict.fromkeys(names("uv poetry pipenv hatch pdm rye conda mamba micromamba pixi"), ("run",)),
     **dict.fromkeys(["npm", "pnpm", "yarn"], ("exec", "dlx", "x")),
     **dict.fromkeys(names("bundle mise asdf rbenv pyenv op"), ("exec", "run", "x")),
     **dict.fromkeys(_CONTAINERS, ("exec", "run")),

@@ -157,14 +157,7 @@ class Bubblewrap:
     confines = True
     explain_denial = staticmethod(explain)
 
-    def __init__(
-        self,
-        program: str,
-        *,
-        by_descriptor: bool,
-        nests: bool = False,
-        has_layers: bool = False,
-    ) -> None:
+    def __init__(self, program: str, *, by_descriptor: bool, nests: bool = False, has_layers: bool = False) -> None:
         self._program, self._nests = program, nests
         self.by_descriptor, self.has_layers = by_descriptor, has_layers
         self.notes: tuple[str, ...] = ()

@@ -292,10 +292,7 @@ def _text(file: Path) -> str:
 def default_bounds() -> Bounds:
     """For a command: half of the memory, and processes for builds that use every processor."""
     memory = machine_memory()
-    return Bounds(
-        processes=512 + 64 * (os.cpu_count() or 1),
-        total_memory=max(memory // 2, min(memory, _LEAST_MEMORY)),
-    )
+    return Bounds(processes=512 + 64 * (os.cpu_count() or 1), total_memory=max(memory // 2, min(memory, _LEAST_MEMORY)))
 
 
 def machine_memory() -> int:

@@ -106,12 +106,7 @@ class Notice:
         me, listed = started(os.getpid()), [self._entry(one) for one in commands]
         if me is None or not listed:
             return  # a system that does not say when a process started: the file could not be trusted
-        document = {
-            "system": _system(),
-            "program": [os.getpid(), me],
-            "workspace": self._workspace,
-            "commands": listed,
-        }
+        document = {"system": _system(), "program": [os.getpid(), me], "workspace": self._workspace, "commands": listed}
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomically(self._path, json.dumps(document).encode(), mode=0o600, durable=False)
 

@@ -212,14 +212,7 @@ class _Reader:
                 self._gone_below(inner, ignored, without=names)
 
     def _entry(
-        self,
-        inner: str,
-        up: os.stat_result,
-        low: os.stat_result | None,
-        *,
-        ignored: bool,
-        changed: int,
-        hidden: bool,
+        self, inner: str, up: os.stat_result, low: os.stat_result | None, *, ignored: bool, changed: int, hidden: bool
     ) -> None:
         self._count(inner)
         if is_whiteout(self._layer, inner, up):

@@ -163,11 +163,7 @@ class HeldOfGit:
     """
 
     def __init__(
-        self,
-        changes: Sequence[Change],
-        opened: Callable[[Change], BinaryIO],
-        files: FileStates,
-        store: SnapshotStore,
+        self, changes: Sequence[Change], opened: Callable[[Change], BinaryIO], files: FileStates, store: SnapshotStore
     ) -> None:
         self._changes, self._files, self._store = changes, files, store
         self._old: dict[Path, bytes] = {}

@@ -266,11 +266,7 @@ class History:
     # Changing
 
     def apply(
-        self,
-        steps: Sequence[Step],
-        origin: Origin | None = None,
-        *,
-        before_each: Callable[[int], None] | None = None,
+        self, steps: Sequence[Step], origin: Origin | None = None, *, before_each: Callable[[int], None] | None = None
     ) -> Group | None:
         """Make changes as one: all of them or none, undone as one. None when everything was so already.
 
