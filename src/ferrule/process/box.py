@@ -23,7 +23,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ferrule.core.files import private_file, write_all
+from ferrule.core.files import private_file, start_of, write_all
 from ferrule.core.phrases import phrase
 from ferrule.process import launcher
 from ferrule.process.folder_index import is_quiet
@@ -43,7 +43,7 @@ _SECONDS_BETWEEN_SIZES = 1.0
 _SILENT = "the launcher does not answer"
 _KILLED = "the launcher was killed"
 _MOST_ENTRIES, _LONG_PATH, _MOST_OPENED = 500_000, 3_000, 64
-_SECONDS_OF_LOOP, _MOST_KNOWN = 0.005, 1_000
+_SECONDS_OF_LOOP, _MOST_KNOWN, _MOST_WORDS = 0.005, 1_000, 4 << 20
 _took: dict[tuple[Path, ...], float] = {}
 """How long preparing took, by the folders it is about."""
 
@@ -104,7 +104,7 @@ class Box:
         frame = launcher.children(self.pid) if self.contains_all else ()
         found = [pid for pid in launcher.descendants(self.pid) if pid not in frame]
         if (mark := self._prepared.forwarder) is not None:
-            found = [pid for pid in found if mark not in _command_line(pid)]
+            found = [pid for pid in found if mark not in start_of(f"/proc/{pid}/cmdline", _MOST_WORDS)]
         return found
 
     def signal(self, number: int) -> None:
@@ -436,13 +436,6 @@ def _empty(folder: Path) -> None:
         for entry in list(entries):
             with contextlib.suppress(OSError):
                 remove_tree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)  # noqa: PTH108
-
-
-def _command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 # The connection to the launcher: one for the whole process

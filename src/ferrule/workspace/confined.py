@@ -123,11 +123,6 @@ def _walk(folder: int, path: str, flags: int, mode: int) -> int:
             os.close(opened)
 
 
-def without_waiting(path: str, flags: int) -> int:
-    """For `open(…, opener=…)`: a pipe that nobody writes to holds up nobody, and a folder leaves nothing open."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
 # Small files that a workspace brings along and that are read without a question: settings, servers. Whoever made the
 # workspace chose what they are. A pipe would be waited for, and a device read without end.
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.files import start_of, without_waiting
 from ferrule.core.phrases import advice, phrase
-from ferrule.workspace.confined import without_waiting
-from ferrule.workspace.git_folders import SHA1, SHA256, SUMS, first_line, git_folder, start_of
+from ferrule.workspace.git_folders import SHA1, SHA256, SUMS, first_line, git_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

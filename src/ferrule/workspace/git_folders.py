@@ -7,7 +7,7 @@ import os
 import zlib
 from typing import TYPE_CHECKING
 
-from ferrule.workspace.confined import without_waiting
+from ferrule.core.files import start_of, without_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,15 +47,6 @@ class GitFolders:
 def is_git_folder(path: str, exists: Callable[[str], bool]) -> bool:
     """Whether git would take a folder for a repository by what is in it."""
     return all(exists(f"{path}/{name}") for name in ("HEAD", "objects", "refs"))
-
-
-def start_of(file: str, most: int) -> bytes:
-    """So many bytes of a file; none where there is none. A pipe in its place is not waited for."""
-    try:
-        with open(file, "rb", opener=without_waiting) as opened:
-            return opened.read(most)
-    except OSError:
-        return b""
 
 
 def first_line(file: str) -> str:

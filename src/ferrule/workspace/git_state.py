@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ferrule.workspace.confined import without_waiting
+from ferrule.core.files import without_waiting
 from ferrule.workspace.git_folders import common_folder
 
 if TYPE_CHECKING:

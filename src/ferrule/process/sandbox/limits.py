@@ -21,6 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ferrule.core.files import start_of
 from ferrule.core.sizes import size_words
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import Bounds
@@ -46,7 +47,7 @@ _EVENTS: dict[Controller, tuple[tuple[str, bytes], ...]] = {
     "memory": (("memory.events", b"oom_kill "), ("memory.oom_control", b"oom_kill ")),
 }
 _NO_SWAP = "memory.swap.max"
-_MOST_IDLE = 4
+_MOST_IDLE, _MOST_READ = 4, 1 << 20
 _LEAST_MEMORY = 2 << 30
 
 
@@ -279,10 +280,7 @@ def _own_groups() -> Iterator[tuple[Controller, Path, Path]]:
 
 
 def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError:
-        return ""
+    return start_of(str(file), _MOST_READ).decode(errors="surrogateescape")
 
 
 # What is a sensible limit on this machine

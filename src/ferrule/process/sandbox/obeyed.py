@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from ferrule.core.files import start_of
 from ferrule.process.arguments import ProgramWords
 from ferrule.process.sandbox.git_config import harmless
 from ferrule.process.sandbox.places import find_program
@@ -248,12 +249,7 @@ def _is_old(stamp: Stamp) -> bool:
 
 
 def _content(file: str) -> str:
-    try:
-        opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    with os.fdopen(opened, "rb") as stream:
-        return stream.read(_MOST_READ).decode(errors="surrogateescape")
+    return start_of(file, _MOST_READ).decode(errors="surrogateescape")
 
 
 def _first_line(file: str) -> str:

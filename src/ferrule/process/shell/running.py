@@ -16,7 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.files import private_file, write_all
+from ferrule.core.files import private_file, start_of, write_all
 from ferrule.core.phrases import advice, phrase
 from ferrule.process.output import Piece, StreamCleaner
 from ferrule.process.shell import state as states
@@ -144,11 +144,13 @@ class InputWatch:
 
     def _process_waits(self, pid: int) -> bool:
         for thread in _listed(f"/proc/{pid}/task"):
-            words = _content(f"/proc/{pid}/task/{thread}/syscall").split()
+            words = start_of(f"/proc/{pid}/task/{thread}/syscall", 256).split()
             if words and words[0].isdigit():
                 if self._call_waits(pid, int(words[0]), int(words[1], 16)):
                     return True
-            elif not words and self._terminals and _content(f"/proc/{pid}/task/{thread}/wchan") in _TERMINAL_PLACES:
+            elif (
+                not words and self._terminals and start_of(f"/proc/{pid}/task/{thread}/wchan", 256) in _TERMINAL_PLACES
+            ):
                 return self._is_terminal(pid, 0)  # a kernel that does not tell which call it is
         return False
 
@@ -182,14 +184,6 @@ def _listed(folder: str) -> list[str]:
         return os.listdir(folder)  # noqa: PTH208 - names alone
     except OSError:
         return []
-
-
-def _content(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - asked for often
-            return file.read(256)
-    except OSError:
-        return b""
 
 
 T = TypeVar("T")
