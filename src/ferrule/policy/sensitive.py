@@ -14,6 +14,7 @@ from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ferrule.core.files import without_waiting
 from ferrule.core.guarded_names import OF_GIT, SETTINGS, SETTINGS_FOLDERS, is_of_home
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import escape_path
@@ -214,11 +215,7 @@ def looks_secret(path: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _holds_secret(path: str, *version: int) -> bool:
-    with open(path, "rb", opener=_opened) as file:
+    with open(path, "rb", opener=without_waiting) as file:
         content = file.read(_MOST_READ)
     found = re.search(_HOLDS_SECRET, content, re.IGNORECASE | re.MULTILINE)
     return bool(found or (path.lower().endswith(".key") and _BARE_KEY.fullmatch(content)))
-
-
-def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -87,25 +87,14 @@ def _after_parts(data: bytes, at: int) -> int:
 
 
 _SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
-    (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
-    (b"\xff\xd8\xff", 0, "image/jpeg"),
-    (b"GIF87a", 0, "image/gif"),
-    (b"GIF89a", 0, "image/gif"),
-    (b"%PDF-", 0, "application/pdf"),
-    (b"PK\x03\x04", 0, "application/zip"),
-    (b"\x1f\x8b", 0, "application/gzip"),
-    (b"BZh", 0, "application/x-bzip2"),
-    (b"\xfd7zXZ\x00", 0, "application/x-xz"),
-    (b"7z\xbc\xaf\x27\x1c", 0, "application/x-7z-compressed"),
-    (b"\x7fELF", 0, "application/x-executable"),
-    (b"MZ", 0, "application/x-msdownload"),
-    (b"SQLite format 3\x00", 0, "application/vnd.sqlite3"),
-    (b"OggS", 0, "audio/ogg"),
-    (b"ID3", 0, "audio/mpeg"),
-    (b"ftyp", 4, "video/mp4"),
-    (b"\x00asm", 0, "application/wasm"),
-    (b"ustar", 257, "application/x-tar"),
-)
+    (b"\x89PNG\r\n\x1a\n", 0, "image/png"), (b"\xff\xd8\xff", 0, "image/jpeg"), (b"GIF87a", 0, "image/gif"),
+    (b"GIF89a", 0, "image/gif"), (b"%PDF-", 0, "application/pdf"), (b"PK\x03\x04", 0, "application/zip"),
+    (b"\x1f\x8b", 0, "application/gzip"), (b"BZh", 0, "application/x-bzip2"),
+    (b"\xfd7zXZ\x00", 0, "application/x-xz"), (b"7z\xbc\xaf\x27\x1c", 0, "application/x-7z-compressed"),
+    (b"\x7fELF", 0, "application/x-executable"), (b"MZ", 0, "application/x-msdownload"),
+    (b"SQLite format 3\x00", 0, "application/vnd.sqlite3"), (b"OggS", 0, "audio/ogg"), (b"ID3", 0, "audio/mpeg"),
+    (b"ftyp", 4, "video/mp4"), (b"\x00asm", 0, "application/wasm"), (b"ustar", 257, "application/x-tar"),
+)  # fmt: skip
 _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Pictures that models can look at."""
