@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.files import start_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -217,14 +219,5 @@ def _is_program(entry: os.DirEntry[str]) -> bool:
 
 def _interpreter(path: str) -> str | None:
     """What the first line of a script says that it is run with."""
-    try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        found = re.match(rb"#!\s*(/[^\s\0]+)", os.read(opened, 256))
-    except OSError:
-        return None
-    finally:
-        os.close(opened)
+    found = re.match(rb"#!\s*(/[^\s\0]+)", start_of(path, 256))
     return os.fsdecode(found[1]) if found else None
