@@ -19,7 +19,6 @@ NOWHERE = object()
 
 _HOLDERS = (dict, list, tuple)
 _SAME_VALUE = ("then", "else")
-_SAME_VALUE_LISTS = ("allOf",)
 _SAME_VALUE_MAPS = ("dependentSchemas", "dependencies")
 
 
@@ -144,9 +143,8 @@ def applied(schema: Any, root: Any) -> list[Schema]:
             if id(part) in found:
                 break
             found[id(part)] = part
-            for keyword in _SAME_VALUE_LISTS:
-                listed: Any = part.get(keyword)
-                waiting += cast("list[Any]", listed) if isinstance(listed, list) else []
+            listed: Any = part.get("allOf")
+            waiting += cast("list[Any]", listed) if isinstance(listed, list) else []
             waiting += [part[keyword] for keyword in _SAME_VALUE if keyword in part]
             for keyword in _SAME_VALUE_MAPS:
                 waiting += mapping(part.get(keyword)).values()
