@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ferrule.core.context import Session
     from ferrule.core.tool import Invocation, Tool
     from ferrule.policy.commands.parts import Part
-    from ferrule.policy.decide import RulePolicy
-    from ferrule.policy.findings import Judgement
+    from ferrule.policy.findings import Judge, Judgement
     from ferrule.policy.rules import Rule
 
 
@@ -116,7 +115,7 @@ def _is_plain(word: str) -> bool:
     return bool(word) and word[0].isalpha() and all(letter.isalnum() or letter in "-_:.@" for letter in word)
 
 
-def offer_for(policy: RulePolicy, invocation: Invocation, session: Session) -> Offer | None:
+def offer_for(policy: Judge, invocation: Invocation, session: Session) -> Offer | None:
     """What a person is shown: the rules, one future call they cover, and one near it that they do not."""
     judged = policy.judge(invocation, session)
     if not judged.can_be_always:
@@ -136,7 +135,7 @@ def _texts(offers: Iterable[Offer]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(offer.rule for offer in offers))
 
 
-def _by_signature(policy: RulePolicy, invocation: Invocation, session: Session) -> tuple[str, ...]:
+def _by_signature(policy: Judge, invocation: Invocation, session: Session) -> tuple[str, ...]:
     """Rules for what the tool says of this call, where they would let it run."""
     name = invocation.tool.name
     offers = [Offer(f"{name}({escape_command(one)})") for one in invocation.subjects]
@@ -153,7 +152,7 @@ class Grants(NamedTuple):
     rules: list[Rule]
 
 
-def grants_for(policy: RulePolicy, invocation: Invocation, session: Session) -> Grants:
+def grants_for(policy: Judge, invocation: Invocation, session: Session) -> Grants:
     judged = policy.judge(invocation, session)
     if not judged.can_be_always:
         return Grants(False, [])
@@ -184,7 +183,7 @@ def _needs_its_name(tool: Tool[object], judged: Judgement) -> bool:
 
 
 def _offers(
-    policy: RulePolicy, invocation: Invocation, session: Session, judged: Judgement, *, exact: bool = False
+    policy: Judge, invocation: Invocation, session: Session, judged: Judgement, *, exact: bool = False
 ) -> list[Offer]:
     """What an "always" adds; with `exact`, what covers this call and as little else as can be said."""
     if invocation.info.asks_always:
@@ -214,14 +213,14 @@ def _offers(
     return []
 
 
-def _suffice(offers: list[Offer], policy: RulePolicy, invocation: Invocation, session: Session) -> bool:
+def _suffice(offers: list[Offer], policy: Judge, invocation: Invocation, session: Session) -> bool:
     """Whether these rules would let the call run for real: tried, not assumed."""
     rules = [parse_rule(offer.rule, Verdict.ALLOW, SESSION) for offer in offers]
     decision = policy.judge(invocation, session, rules).decision
     return decision.verdict is Verdict.ALLOW and not decision.tentative
 
 
-def _for_resources(policy: RulePolicy, invocation: Invocation, judged: Judgement, *, exact: bool) -> Iterator[Offer]:
+def _for_resources(policy: Judge, invocation: Invocation, judged: Judgement, *, exact: bool) -> Iterator[Offer]:
     request, tool = judged.request, invocation.tool
     if _needs_its_name(tool, judged):
         yield from (_for_write(path, policy, judged, exact=exact) for path in _guarded(policy, judged, write=True))
@@ -238,7 +237,7 @@ def _for_resources(policy: RulePolicy, invocation: Invocation, judged: Judgement
         yield Offer(f"Read(/{escape_path(path)})", path, str(Path(path).parent / "another-file"))
 
 
-def _guarded(policy: RulePolicy, judged: Judgement, *, write: bool) -> list[str]:
+def _guarded(policy: Judge, judged: Judgement, *, write: bool) -> list[str]:
     """The paths of a call that Ferrule itself asks about."""
     request = judged.request
     paths = request.writes if write else request.reads
@@ -248,7 +247,7 @@ def _guarded(policy: RulePolicy, judged: Judgement, *, write: bool) -> list[str]
 # Paths
 
 
-def _for_write(path: str, policy: RulePolicy, judged: Judgement, *, exact: bool) -> Offer:
+def _for_write(path: str, policy: Judge, judged: Judgement, *, exact: bool) -> Offer:
     """All in the file's folder, or in the folder itself that is written to; the file alone where the rule shall be
     `exact`, and where its folder is not the workspace's or the file is looked after.
     """

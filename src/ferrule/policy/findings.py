@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import phrase
@@ -15,7 +15,7 @@ from ferrule.policy.commands.parts import Analysis
 from ferrule.policy.rules import About
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from ferrule.core.context import Session
@@ -224,3 +224,11 @@ class Judgement:
     """The rule that decided, if one did."""
     can_be_always: bool = True
     """Whether a grant could change it: not what is dangerous, and not what a rule of the person's asks about."""
+
+
+class Judge(Protocol):
+    """Decides about calls, also as if further rules allowed them."""
+
+    guarded: Guarded
+
+    def judge(self, invocation: Invocation, session: Session, extra: Iterable[Rule] = ()) -> Judgement: ...

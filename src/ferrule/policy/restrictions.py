@@ -7,7 +7,7 @@ asked about if it were named. `ferrule.workspace.restrictions` says how the tool
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ferrule.policy.rules import BUILT_IN, About
 
@@ -15,14 +15,27 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ferrule.policy.decide import RulePolicy
-    from ferrule.policy.rules import Rule
+    from ferrule.pipeline.authorise import Mode
+    from ferrule.policy.rules import Rule, RuleSet
+    from ferrule.policy.sensitive import Guarded
+
+
+class PathRules(Protocol):
+    """The rules of a policy that are about paths."""
+
+    mode: Mode
+    deny: RuleSet
+    ask: RuleSet
+    allow: RuleSet
+    guarded: Guarded
+
+    def guards(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None: ...
 
 
 class RuleRestrictions:
     """The rules about paths, as the file tools need them. Every answer is the rule in words, or None."""
 
-    def __init__(self, policy: RulePolicy) -> None:
+    def __init__(self, policy: PathRules) -> None:
         self._policy = policy
         self._places: tuple[object, list[str]] = (None, [])
 
