@@ -37,7 +37,7 @@ async def _preview(params: Any, session: Session) -> str:
         old, new, replace_all = params.old_string, params.new_string, params.replace_all
         make = _editor(file_path, lambda whole: find_edit(whole, old, new, replace_all=replace_all))
     must_exist = not hasattr(params, "content")
-    return (await asyncio.to_thread(plan_change, session, file_path, make, must_exist=must_exist)).diff.text
+    return await asyncio.to_thread(lambda: plan_change(session, file_path, make, must_exist=must_exist).diff.text)
 
 
 class FileWritten(TypedDict):
