@@ -147,7 +147,7 @@ class Agent(Generic[DepsT, OutputT]):
             raise ValueError("An Agent takes `save` or `turns`: either keeps its conversation.")
         if save is not None:
             self.conversation.journal = save
-        self._tools = ShownTools(source if source is not None else runtime.tools)
+        self._tools = self._shown(source if source is not None else runtime.tools)
         self.output_form = OutputForm(output)
         self.output_form.refuse_taken_names(self._tools.source)
         self.deps_type: type[Any] | None = deps_type
@@ -176,8 +176,11 @@ class Agent(Generic[DepsT, OutputT]):
 
     def tools_for(self, session: Session) -> ToolSource:
         """The tools that the agent may show in a session."""
-        chosen = self._tools if self._choose_tools is None else ShownTools(toolset(self._choose_tools(session)))
+        chosen = self._tools if self._choose_tools is None else self._shown(toolset(self._choose_tools(session)))
         return chosen.seen_by(session, self._mode)
+
+    def _shown(self, tools: ToolSource) -> ShownTools:
+        return ShownTools(tools, getattr(self.runtime.policy, "denies", None))
 
     @property
     def _mode(self) -> str:
@@ -573,7 +576,7 @@ class Agent(Generic[DepsT, OutputT]):
         """The same agent with an empty conversation, working in another runtime, perhaps with other tools."""
         other = copy(self)
         if tools is not None:
-            other._choose_tools, other._tools = None, ShownTools(tools)  # noqa: SLF001
+            other._choose_tools, other._tools = None, self._shown(tools)  # noqa: SLF001
         if system is not None:
             other._system = system  # noqa: SLF001
         other.runtime, other.parent, other.conversation = runtime, parent, Conversation()
@@ -598,7 +601,7 @@ class Agent(Generic[DepsT, OutputT]):
         """Have the functions of the agent say what holds for a turn: its system prompt and its tools."""
         self.system = self._system if isinstance(self._system, str) else self._system()
         if self._choose_tools is not None:
-            self._tools = ShownTools(toolset(self._choose_tools(self.session)))
+            self._tools = self._shown(toolset(self._choose_tools(self.session)))
             self.output_form.refuse_taken_names(self._tools.source)
 
     async def tools_of_step(self, number: int, messages: Sequence[Message], deps: DepsT) -> ToolSource:

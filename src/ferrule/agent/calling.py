@@ -157,8 +157,9 @@ class Calling:
         most: int,
         conversation: Conversation,
         *,
-        keeps_data: bool = False,
+        data_of: Callable[[ToolResult], Any] | None = None,
     ) -> None:
+        """`data_of` gives what is kept of a result for `value_of`; without it, its data, if another call uses that."""
         self._calls = calls
         self._session = session
         self._parent = parent
@@ -173,7 +174,8 @@ class Calling:
         self.ids = {call.id for call in calls}
         self._watched = set(self.ids)
         self._done: dict[str, ToolResult] = {}
-        self._refers = self._open is not None and (keeps_data or any(map(may_refer, conversation.last_calls)))
+        refers = self._open is not None and data_of is None and any(map(may_refer, conversation.last_calls))
+        self._data_of = data_of or ((lambda result: result.data) if refers else None)
         self._unkept: TurnStateError | None = None
         self._held: dict[str, StoppedError] = {}
         self.waiting: dict[str, tuple[WaitingCall, ...]] = {}
@@ -195,7 +197,7 @@ class Calling:
         for call in self._calls:
             if call.id in lost:
                 known[call.id] = await self._refused(call, lost[call.id])
-        given = {call_id: self._data_of(call_id, known[call_id]) for call_id in known}
+        given = {call_id: self._known_data(call_id, known[call_id]) for call_id in known}
         ran = await self._runtime.batch(rest, session=self._session, parent=self._parent, given=given)
         if self._unkept is not None:
             raise self._unkept
@@ -244,7 +246,7 @@ class Calling:
             return StoppedError(Stage.VALIDATE, ErrorKind.VALIDATION, said, phrase("Make the call again."))
         return None
 
-    def _data_of(self, call_id: str, result: ToolResult) -> Any:
+    def _known_data(self, call_id: str, result: ToolResult) -> Any:
         """What a call gave, for those that refer to it; why they cannot, if it failed or was not kept whole."""
         assert self._open is not None  # noqa: S101
         if not result.success:
@@ -366,7 +368,7 @@ class Calling:
                 self._wait_for_tool(result)
             return
         try:
-            self._conversation.finished(kept, result.data if self._refers else None)
+            self._conversation.finished(kept, self._data_of(result) if self._data_of is not None else None)
         except TurnStateError as error:
             self._unkept = error
 

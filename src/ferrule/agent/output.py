@@ -376,7 +376,7 @@ class TurnOutput:
                 most = agent.result_chars(1)
                 show, conversation = self._show, agent.conversation
                 calling = Calling(
-                    [call], runtime, agent.session, agent.parent, show, most, conversation, keeps_data=True
+                    [call], runtime, agent.session, agent.parent, show, most, conversation, lambda result: result.data
                 )
                 was_done, before = calling.value_of(call)
                 (result,) = await calling.run()

@@ -64,8 +64,10 @@ def toolset(tools: Toolset) -> ToolSource:
 class ShownTools:
     """The tools of an agent as its callers may see them. Views are kept, so that a step costs a lookup."""
 
-    def __init__(self, source: ToolSource) -> None:
+    def __init__(self, source: ToolSource, denies: Callable[[Tool[Any]], bool] | None = None) -> None:
+        """`denies` says of a tool whether every call of it is denied: a tool that shows others leaves it out."""
         self.source = source
+        self._denies = denies or (lambda tool: False)
         self._views: dict[tuple[bool, str | None, frozenset[str] | None], ToolSource] = {}
 
     def seen_by(self, session: Session, mode: str, names: frozenset[str] | None = None) -> ToolSource:
@@ -78,10 +80,15 @@ class ShownTools:
                     self.seen_by(session, mode),
                     lambda tool: tool.name in names,
                     phrase("is not available in this step"),
+                    lambda tool: True,
                 )
             else:
                 view = self.source.for_mode(mode) if plan else self.source
-                view = Filtered(view, lambda tool: not tool.roles or role in tool.roles)
+                view = Filtered(
+                    view,
+                    lambda tool: not tool.roles or role in tool.roles,
+                    within=lambda tool: (not tool.roles or role in tool.roles) and not self._denies(tool),
+                )
             self._views[plan, role, names] = view
         return view
 

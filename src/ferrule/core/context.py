@@ -324,7 +324,7 @@ class ToolContext(Generic[DepsT]):
 
     __slots__ = (
         "_approve", "_asked_at", "_emit", "_keeper", "_loop", "_parent", "_pauses", "_port", "_waited", "call_id",
-        "cancellation", "deps", "lineage", "opened_hosts", "session", "stopped_words", "tentative", "tool",
+        "cancellation", "change", "deps", "lineage", "opened_hosts", "session", "stopped_words", "tentative", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -346,6 +346,8 @@ class ToolContext(Generic[DepsT]):
         self.tool = tool
         self.lineage = lineage
         """The tools that led to this call, outermost first, its own last."""
+        self.change: str = parent.change if parent is not None else ""
+        """The call as part of which its changes are undone, if that is not its own."""
         self.cancellation = Cancellation(parent.cancellation if parent is not None else None)
         self.stopped_words = ""
         """A sentence for the error if the call times out: what its tool was waiting for."""

@@ -228,12 +228,21 @@ class View(ToolSource):
 
 
 class Filtered(View):
-    """Only the tools that pass a test."""
+    """Only the tools that pass a test. A tool that shows others itself, such as `run_code`, shows those that pass
+    `within`, which is the same test unless given.
+    """
 
-    def __init__(self, source: ToolSource, keep: Callable[[Tool[Any]], bool], why: str = "") -> None:
+    def __init__(
+        self,
+        source: ToolSource,
+        keep: Callable[[Tool[Any]], bool],
+        why: str = "",
+        within: Callable[[Tool[Any]], bool] | None = None,
+    ) -> None:
         super().__init__(source)
         self._keep = keep
         self._why = why
+        self._within = within or keep
 
     def why_left_out(self, name: str) -> str:
         found = self.source.entry(name) if self._why else None
@@ -242,10 +251,14 @@ class Filtered(View):
 
     def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
         found = self.source.entry(name, version)
-        return found if found is not None and self._keep(found.tool) else None
+        return self._seen(found) if found is not None and self._keep(found.tool) else None
 
     def entries(self) -> list[tuple[str, RegistryEntry]]:
-        return [(name, entry) for name, entry in self.source.entries() if self._keep(entry.tool)]
+        return [(name, self._seen(entry)) for name, entry in self.source.entries() if self._keep(entry.tool)]
+
+    def _seen(self, entry: RegistryEntry) -> RegistryEntry:
+        within = getattr(entry.tool, "within", None)
+        return entry if within is None else RegistryEntry(within(self._within), entry.origin, entry.enabled)
 
 
 class Renamed(View):

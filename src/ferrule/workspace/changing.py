@@ -166,7 +166,8 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
 
 def origin_of(context: ToolContext) -> Origin:
     """Who asked for the changes of a call."""
-    return Origin(session=context.session_id, turn=context.session.turn, call=context.call_id, tool=context.tool)
+    call = context.change or context.call_id
+    return Origin(session=context.session_id, turn=context.session.turn, call=call, tool=context.tool)
 
 
 def require_text(place: str, text: Text | None) -> Text:

@@ -441,10 +441,11 @@ class History:
         self, *, to: int | None = None, call: str | None = None, turn: str | None = None, session: str | None = None,
         most: int = 1,
     ) -> Report:  # fmt: skip
-        """Undo the newest group, or the `most` newest, or all groups of a call or a turn, or all after the group `to`.
+        """Undo the newest call, or the `most` newest, or a call or all of a turn, or all groups after the group `to`.
 
         A group is undone whole or, where one of its files has changed since, not at all; then it stops there. A call
         of several groups is undone whole or not at all too; one that is not in the history is a problem of its own.
+        Changes of no call are undone one by one.
         """
         return self._turn(Side.BEFORE, to, call, turn, session, most)
 
@@ -499,11 +500,27 @@ class History:
             refused = self._recovery.use(partial(self._check_call, side, call, to, turn, session))
         counted = to is None and call is None and turn is None
         put_back: dict[int, PutBack] = {}
+        whole: Origin | None = None  # where changes are counted: the call whose changes go together now
+        counts = False
 
         def choose(journal: Journal) -> Group | None:
+            if whole is not None:
+                return journal.next_to(side, call=whole.call, turn=whole.turn, session=whole.session)
             return journal.next_to(side, to=to, call=call, turn=turn, session=session)
 
-        while refused is None and (group := self._recovery.use(choose)) is not None:
+        while refused is None:
+            group = self._recovery.use(choose)
+            if group is None:
+                if whole is None:
+                    break
+                most, whole, counts = most - counts, None, False
+                if most == 0:
+                    break
+                continue
+            if counted and whole is None and group.origin.call:
+                whole, one = group.origin, group.origin
+                refused = self._recovery.use(partial(self._check_call, side, one.call, None, one.turn, one.session))
+                continue
             with writing(*group.paths):
                 done = self._recovery.use(partial(self._turn_group, group, side, put_back))
             if done is None:
@@ -513,8 +530,9 @@ class History:
                 break
             groups.append(done)
             if counted and (done.changes or any(one.operation is Operation.DELETE for one in done.git)):
-                most -= 1  # else there was nothing to do: it only changed what git keeps
-                if most == 0:
+                # else there was nothing to do: it only changed what git keeps
+                counts = True
+                if whole is None and (most := most - 1) == 0:
                     break
         told, self._told = self._told, len(self._store.notes)
         notes = tuple(self._store.notes[told:])
