@@ -376,7 +376,14 @@ class TurnOutput:
                 most = agent.result_chars(1)
                 show, conversation = self._show, agent.conversation
                 calling = Calling(
-                    [call], runtime, agent.session, agent.parent, show, most, conversation, lambda result: result.data
+                    [call],
+                    runtime,
+                    agent.session,
+                    agent.parent,
+                    show,
+                    most,
+                    conversation,
+                    data_of=lambda result: result.data,
                 )
                 was_done, before = calling.value_of(call)
                 (result,) = await calling.run()

@@ -13,7 +13,7 @@ from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.agent.agent_events import plain
 from ferrule.agent.calling import Calling
@@ -43,6 +43,7 @@ _KEPT_CHARS = 2_000
 _SHOWN_ERROR = 4_000
 _GRACE = 1.0
 _FOUND = 12
+_FRAMES = 5
 
 _RAISED = {
     ErrorKind.PERMISSION: "PermissionError",
@@ -70,12 +71,6 @@ class CodeLimits:
                 raise ValueError(f"CodeLimits: {one.name} must be a number above 0, not {value!r}.")
 
 
-class _Answerable(Protocol):
-    """What the interpreter stops with."""
-
-    async def resume(self, result: Any) -> Any: ...
-
-
 def _interpreter() -> Any:
     try:
         import pydantic_monty
@@ -99,6 +94,7 @@ class Program:
         self._monty = _interpreter()
         self._code = code
         self._functions = functions
+        self._texts = {one.tool.name: one.returns_text for one in functions.values()}
         self._context = context
         self._runtime = runtime
         self._limits = limits
@@ -200,15 +196,16 @@ class Program:
 
             stands_for.__name__ = name
             return await step.resume(value=stands_for)
-        return await cast("_Answerable", step).resume(self._begun(step))
+        if step.is_os_function and step.function_name in ("import", "import_stubs"):
+            return await step.resume_not_handled()
+        return await step.resume(self._begun(step))
 
     def _begun(self, step: Any) -> dict[str, Any]:
         """The answer to a call that has only been made: a tool's is run once it is awaited."""
         name: str = step.function_name
         if step.is_os_function:
-            said = phrase("a program has no files, network, environment or modules of its own: call a tool")
-            kind = "ModuleNotFoundError" if name == "import" else "PermissionError"
-            return {"exc_type": kind, "message": said}
+            said = phrase("a program has no files, processes or environment of its own: call a function")
+            return {"exc_type": "PermissionError", "message": said}
         function = self._functions.get(name) if step.object_id is None else None
         try:
             if name == SIGNATURES:
@@ -260,12 +257,11 @@ class Program:
         assert self._turn is not None  # noqa: S101 - it is whose conversation it is
         context, most = self._context, _KEPT_CHARS
         calling = Calling(
-            calls, self._runtime, context.session, context, lambda event: None, most, conversation, self._kept_value
-        )
+            calls, self._runtime, context.session, context, lambda event: None, most, conversation,
+            data_of=self._kept_value,
+        )  # fmt: skip
         before = [calling.value_of(call) for call in calls]
-        token = running.set(
-            replace(self._turn, conversation=conversation, calling=calling, runtime=calling.runtime)
-        )
+        token = running.set(replace(self._turn, conversation=conversation, calling=calling, runtime=calling.runtime))
         try:
             results = await calling.run()
         finally:
@@ -315,10 +311,6 @@ class Program:
             )
             return {"exc_type": "RuntimeError", "message": f"{ErrorKind.EXECUTION.value}: {said}"}
         return {"return_value": value}
-
-    @property
-    def _texts(self) -> Mapping[str, bool]:
-        return {one.tool.name: one.returns_text for one in self._functions.values()}
 
     def _signatures(self, query: str) -> str:
         """The functions that fit a query."""
@@ -371,11 +363,10 @@ class Program:
     def _failure(self, error: Any) -> ToolError:
         """Why it did not come to its end, as a model can act on it."""
         monty = self._monty
-        if isinstance(error, monty.MontyTypingError):
-            said = phrase("The program was not run: its types are wrong.\n{problems}", problems=_cut(error.display()))
-            return ToolError(said, kind=ErrorKind.VALIDATION, suggestion=phrase("Correct it and run it again."))
-        if isinstance(error, monty.MontySyntaxError):
-            said = phrase("The program was not run: it is not valid Python.\n{problem}", problem=_cut(error.display()))
+        if isinstance(error, (monty.MontyTypingError, monty.MontySyntaxError)):
+            said = phrase(
+                "The program was not run, because of an error in it.\n{problem}", problem=_cut(error.display())
+            )
             return ToolError(said, kind=ErrorKind.VALIDATION, suggestion=phrase("Correct it and run it again."))
         kind, seconds = ErrorKind.EXECUTION, f"{self._limits.seconds:g}"
         out_of_time = phrase("The program was stopped: it ran for {seconds} s, which is its limit.", seconds=seconds)
@@ -385,16 +376,17 @@ class Program:
             else:
                 said = phrase("The program was stopped: its interpreter ended. {problem}", problem=_cut(str(error)))
         else:
-            inner = error.exception() if isinstance(error, monty.MontyRuntimeError) else error
-            words = str(error)
-            if isinstance(inner, TimeoutError) and "time limit exceeded" in words:
+            inner = error.exception()
+            if isinstance(inner, TimeoutError) and "time limit exceeded" in str(error):
                 kind, said = ErrorKind.TIMEOUT, out_of_time
             elif isinstance(inner, MemoryError):
                 most = self._limits.memory // _MEGABYTE
                 said = phrase("The program was stopped: it used more than {most} MB of memory.", most=most)
             else:
-                shown = error.display() if isinstance(error, monty.MontyRuntimeError) else words
-                said = phrase("The program failed.\n{problem}", problem=_cut(shown))
+                frames = error.traceback() if isinstance(error, monty.MontyRuntimeError) else []
+                lines = [f"line {one.line}: {(one.source_line or '').strip()}" for one in frames[-_FRAMES:]]
+                name = error.display("type-msg") if frames else f"{type(inner).__name__}: {error}"
+                said = phrase("The program failed.\n{problem}", problem=_cut("\n".join([*lines, name])))
         return ToolError(joined("\n", filter(None, [said, self._so_far()])), kind=kind)
 
 

@@ -111,9 +111,7 @@ class RunCode(Tool[CodeParams]):
             raise ToolError(phrase("A program runs only where its tools run, and they run on another machine."))
         tools = UsableTools(self._source, runtime.policy, context.session)
         context.change = context.change or context.call_id
-        program = Program(
-            params.code, functions_of(tools.tools()), context, runtime.with_tools(tools), self._limits
-        )
+        program = Program(params.code, functions_of(tools.tools()), context, runtime.with_tools(tools), self._limits)
         value = await program.run()
         printed, made = program.printed, program.calls.total()
         notes = [

@@ -17,7 +17,14 @@ from ferrule.core.tool import Tool, description_of, output_schema_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-HEADER = "import asyncio\nfrom typing import Any, Literal, NotRequired, TypedDict\n"
+HEADER = """from typing import Any, Literal, NotRequired, TypedDict
+class PermissionError(OSError): ...
+class FileNotFoundError(OSError): ...
+class FileExistsError(OSError): ...
+class IsADirectoryError(OSError): ...
+class NotADirectoryError(OSError): ...
+"""
+"""What the signatures need, and exceptions that the interpreter has and its type checker does not know."""
 _NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 _PARTS = 400
 """Parts of a tool's schemas that become types; what is beyond that is `Any`."""
@@ -105,9 +112,7 @@ def _function(name: str, tool: Tool[Any]) -> ToolFunction:
         order, shown = (_WHOLE,), [f"{_WHOLE}: {types.of(schema, schema, 'Arguments')}"]
     else:
         order = tuple(sorted(named, key=lambda one: one not in required))  # stable: those without a default come first
-        shown = [
-            f"{one}: {types.of(named[one], schema, one)}{'' if one in required else ' = ...'}" for one in order
-        ]
+        shown = [f"{one}: {types.of(named[one], schema, one)}{'' if one in required else ' = ...'}" for one in order]
         shown += ["**more: Any"] if takes_more else []
     output = output_schema_of(tool)
     returns = types.of(output, output, "Result") if output is not None else "str"
