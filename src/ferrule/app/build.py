@@ -136,6 +136,10 @@ def build_tools(
                     drafts=DraftsFolder(workspace) if settings.tools.drafts else None,
                 )
                 tools.folders.load()
+    if settings.tools.code:
+        from ferrule.code.run_code import RunCode
+
+        registry.register(RunCode(registry), origin="builtin")
     tools.notes = register_toolbox(registry, accounts_of(settings, workspace))
     folders = added_folders(settings, workspace)
     tools.servers, notes = build_servers(settings, workspace, registry, folders, ports, may_come=plugins_come)
@@ -171,7 +175,7 @@ WEB = ("FetchPage", "HttpRequest")
 
 
 def assistant_tools(settings: Settings, registry: Registry) -> ToolSource:
-    """The tools that the assistant's model is shown, as the settings have them.
+    """The tools that the assistant's model is shown, as the settings have them; in code mode, what calls them.
 
     Without a choice, tools that do the same as another under another name are left out, and those for the web where no
     host is allowed, since they would only be refused.
@@ -181,14 +185,25 @@ def assistant_tools(settings: Settings, registry: Registry) -> ToolSource:
     named = settings.assistant.tools or ["standard"]
     family = builtin_names("assistant")
     unwanted = TWINS if _allows_hosts(settings) else {*TWINS, *WEB}
-    return registry.filtered(
+    chosen = registry.filtered(
         lambda tool: (
             "all" in named
+            or hasattr(tool, "within")
             or is_named(tool.name, named)
             or ("assistant" in named and tool.name in family)
             or ("standard" in named and tool.name not in unwanted)
         )
     )
+    return shown_to_models(settings, chosen)
+
+
+def shown_to_models(settings: Settings, tools: ToolSource) -> ToolSource:
+    """The tools as a model sees them: in code mode those that programs can call are left out."""
+    if not settings.tools.code:
+        return tools
+    from ferrule.code.run_code import only_code
+
+    return only_code(tools)
 
 
 def _allows_hosts(settings: Settings) -> bool:

@@ -83,12 +83,13 @@ class LimitSettings(_Section):
 @dataclass(slots=True)
 class ToolSettings(_Section):
     """Which tools there are besides the built-ins, which are switched off, and whether harmless mistakes in arguments
-    are repaired.
+    are repaired. With `code`, models call tools from programs that they write.
     """
 
     plugins: bool = True
     drafts: bool = True
     repair: bool = True
+    code: bool = False
     folders: list[Path] = field(default_factory=list[Path])
     disabled: list[str] = field(default_factory=list[str])
 
@@ -618,7 +619,7 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
         set_aside.append(f"limits.{key}")
     kept["limits"] = limits
     tools = dict(project.get("tools", {}))
-    set_aside += [f"tools.{key}" for key in ("folders", "plugins", "drafts") if tools.pop(key, None)]
+    set_aside += [f"tools.{key}" for key in ("folders", "plugins", "drafts", "code") if tools.pop(key, None)]
     if not person.tools.repair and tools.pop("repair", None):
         set_aside.append("tools.repair")
     kept["tools"] = tools

@@ -19,6 +19,7 @@ from ferrule.cli.options import (
     EXIT_TERMINATED,
     SECONDS,
     SignalExit,
+    code_option,
     given_arguments,
     json_option,
     permission_options,
@@ -71,6 +72,7 @@ EXIT_CODES = {
 @workspace_option
 @permission_options
 @sandbox_options
+@code_option
 @yes_option
 @click.option("--timeout", type=SECONDS, help=_("Seconds the call may run."))
 @click.option("--pool", metavar="NAME", help=_("Run it on a worker of this pool."))

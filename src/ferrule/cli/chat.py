@@ -15,6 +15,7 @@ import click
 
 from ferrule.cli.options import (
     assistant_options,
+    code_option,
     permission_options,
     recorded_code,
     resumed_session,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 @workspace_option
 @permission_options
 @sandbox_options
+@code_option
 @yes_option
 @click.option("--lang", type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
 def chat_command(

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from ferrule.cli.group import DefaultGroup, LazyGroup
 from ferrule.cli.options import (
     PlainError,
+    code_option,
     permission_options,
     recorded_code,
     report_broken,
@@ -76,6 +77,7 @@ TOKEN_VARIABLE = "FERRULE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 @workspace_option
 @permission_options
 @sandbox_options
+@code_option
 @click.option("--tools", multiple=True, metavar="NAMES", help=_("Serve only these tools; a name may contain `*`."))
 @click.option(
     "--http",
@@ -135,6 +137,8 @@ def _was_given(option: str) -> bool:
 
 def _choose(app: App, names: tuple[str, ...]) -> None:
     """Show the tools that were named, and in mode plan only those that read."""
+    from ferrule.app.build import shown_to_models
+
     shown = app.tools.registry.for_mode(app.settings.permissions.mode)
     wanted = [one.strip() for listed in names for one in listed.split(",") if one.strip()]
     if wanted:
@@ -143,8 +147,8 @@ def _choose(app: App, names: tuple[str, ...]) -> None:
         if missing:
             listed = ", ".join(f"`{one}`" for one in missing)
             warn(_("No tool is called {names}; `ferrule tools` lists them.").format(names=listed))
-        shown = shown.filtered(lambda tool: is_named(tool.name, wanted))
-    app.runtime.tools = shown
+        shown = shown.filtered(lambda tool: is_named(tool.name, wanted) or hasattr(tool, "within"))
+    app.runtime.tools = shown_to_models(app.settings, shown)
 
 
 def _server(app: App) -> McpServer:

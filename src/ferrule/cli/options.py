@@ -141,6 +141,12 @@ def sandbox_options(command: F) -> F:
     )  # fmt: skip
 
 
+def code_option(command: F) -> F:
+    """--code."""
+    words = _("Let the model call tools from programs that it writes.")
+    return _setting("tools", "code", "--code", is_flag=True, flag_value=True, default=None, help=words)(command)
+
+
 def assistant_options(command: F) -> F:
     """--model, the limits of a turn, --continue and --resume."""
     money = click.FloatRange(min=0, min_open=True)

@@ -28,6 +28,7 @@ from ferrule.cli.models import model_words
 from ferrule.cli.options import (
     SignalExit,
     assistant_options,
+    code_option,
     json_option,
     permission_options,
     piped_context,
@@ -86,6 +87,7 @@ EXIT_REFUSED = 3
 @workspace_option
 @permission_options
 @sandbox_options
+@code_option
 @yes_option
 @click.option("--quiet", "-q", is_flag=True, help=_("Do not show calls."))
 @click.option(

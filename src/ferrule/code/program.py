@@ -27,7 +27,7 @@ from ferrule.core.shown_text import head_and_tail
 from ferrule.registry.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ferrule.agent.conversation import Conversation
     from ferrule.code.signatures import ToolFunction

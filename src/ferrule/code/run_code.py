@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ferrule.agent.limits import runtime_above
 from ferrule.code.program import CodeLimits, Program
-from ferrule.code.signatures import functions_of, shown_functions
+from ferrule.code.signatures import functions_of, is_callable, shown_functions
 from ferrule.core.access import READS_ANYTHING
 from ferrule.core.call import CallInfo
 from ferrule.core.description import Description
@@ -93,6 +93,10 @@ class RunCode(Tool[CodeParams]):
             found = self._within[keep] = RunCode(Filtered(self._source, keep), limits=self._limits)
         return found
 
+    def can_call(self, tool: Tool[Any]) -> bool:
+        """Whether a tool is one of its functions."""
+        return is_callable(tool) and self._source.get(tool.name) is tool
+
     @property
     def description(self) -> Description:
         tools = tuple(self._source.tools())
@@ -133,7 +137,10 @@ def _as_json(value: Any) -> str:
 
 
 def only_code(tools: ToolSource) -> ToolSource:
-    """Of a model's tools, `run_code` alone, and those that no program can call."""
-    return Filtered(
-        tools, lambda tool: tool.name == NAME or getattr(tool, "hands_over", False), within=lambda tool: True
-    )
+    """The tools without those that the programs of a `RunCode` among them can call."""
+
+    def shown(tool: Tool[Any]) -> bool:
+        code = tools.get(NAME)
+        return not (isinstance(code, RunCode) and code.can_call(tool))
+
+    return Filtered(tools, shown, within=lambda tool: True)

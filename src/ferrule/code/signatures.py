@@ -83,15 +83,15 @@ class ToolFunction:
         return cast("dict[str, Any]", whole)
 
 
-def functions_of(tools: Iterable[Tool[Any]]) -> dict[str, ToolFunction]:
-    """The functions of a program by their names, in the order of the tools.
+def is_callable(tool: Tool[Any]) -> bool:
+    """Whether a program can call it: not if it is broken, runs programs itself, or has a meaning for a turn alone."""
+    return not (hasattr(tool, "within") or getattr(tool, "hands_over", False) or tool.fault is not None)
 
-    Left out are tools that have a meaning for a turn alone, those that run programs, and broken ones.
-    """
+
+def functions_of(tools: Iterable[Tool[Any]]) -> dict[str, ToolFunction]:
+    """The functions of a program by their names, in the order of the tools."""
     found: dict[str, ToolFunction] = {}
-    for tool in tools:
-        if tool.fault is not None or hasattr(tool, "within") or getattr(tool, "hands_over", False):
-            continue
+    for tool in filter(is_callable, tools):
         name = _free(_identifier(tool.name), found)
         try:
             found[name] = _function(name, tool)

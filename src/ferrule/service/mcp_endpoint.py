@@ -124,7 +124,12 @@ class CredentialServer:
         self.closing = asyncio.Event()
         self._generation = -1
         self._tools = ServedTools(allowed)
-        self._server = McpServer(self._tools, instructions=_INSTRUCTIONS, open_session=lambda: ServiceSession(self))
+        shown: ToolSource = self._tools
+        if service.in_code_mode:
+            from ferrule.code.run_code import only_code
+
+            shown = only_code(shown)
+        self._server = McpServer(shown, instructions=_INSTRUCTIONS, open_session=lambda: ServiceSession(self))
         self._server.sessions.idle_seconds = IDLE_SECONDS
         most = service.settings.body_bytes
         self._manager = StreamableHTTPSessionManager(

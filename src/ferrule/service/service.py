@@ -108,6 +108,8 @@ class Service:
         self._waiting_for_schema: asyncio.Task[None] | None = None
         self._lock = ExitStack()
         self._all_settings = settings
+        self.in_code_mode = settings.tools.code
+        """Whether MCP clients are shown `run_code` in place of the tools that programs can call."""
         self.folder = folder
         """Where relative paths of the settings start, and the workspace of plugins."""
         self.tokens: OidcTokens | None = None
