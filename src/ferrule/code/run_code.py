@@ -33,7 +33,8 @@ _ABOUT = """Run a Python program that calls tools as functions. The value of its
 Use one program for everything that needs no decision of yours in between: loops, filters, joins, many calls. Print or \
 return only what you need to read: other results never reach you.
 
-- Every function is async: write `await`. `await asyncio.gather(a(), b())` runs independent calls together.
+- Every function is async: write `await`. `await asyncio.gather(a(), b())` runs independent calls together; it takes \
+no options.
 - A failed call raises `PermissionError` (refused), `ValueError` (wrong arguments), `LookupError` (not found), \
 `TimeoutError` or `RuntimeError`; its text says why.
 - There are no files, network or environment but through these functions. Of the standard library, `asyncio`, \

@@ -91,17 +91,18 @@ def is_callable(tool: Tool[Any]) -> bool:
 def functions_of(tools: Iterable[Tool[Any]]) -> dict[str, ToolFunction]:
     """The functions of a program by their names, in the order of the tools."""
     found: dict[str, ToolFunction] = {}
+    classes: dict[str, str] = {}
     for tool in filter(is_callable, tools):
         name = _free(_identifier(tool.name), found)
         try:
-            found[name] = _function(name, tool)
+            found[name] = _function(name, tool, classes)
         except DefinitionError:  # its fault may come and go
             continue
     return found
 
 
-def _function(name: str, tool: Tool[Any]) -> ToolFunction:
-    types = _Types("".join(part[:1].upper() + part[1:] for part in name.split("_")) or "Tool")
+def _function(name: str, tool: Tool[Any], classes: dict[str, str]) -> ToolFunction:
+    types = _Types("".join(part[:1].upper() + part[1:] for part in name.split("_")), classes)
     schema = tool.input_schema
     named = mapping(schema.get("properties"))
     required: Any = schema.get("required", ())
@@ -124,8 +125,10 @@ def _function(name: str, tool: Tool[Any]) -> ToolFunction:
 class _Types:
     """Writes schemas as Python types. Objects with fields become a `TypedDict` each."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, taken: dict[str, str]) -> None:
         self._prefix = prefix
+        self._taken = taken
+        """The classes of all functions, by name."""
         self._bodies: dict[str, str] = {}
         self._referred: dict[tuple[int, str], str] = {}
         self._around: list[tuple[int, str]] = []
@@ -178,22 +181,24 @@ class _Types:
             values = prop.get("additionalProperties")
             return f"dict[str, {self.of(values, root, hint) if isinstance(values, dict) else 'Any'}]"
         words = re.sub(r"[\W_]+(\w?)", lambda found: found[1].upper(), f"_{hint}", flags=re.ASCII)
-        name = _free(f"{self._prefix}{words}", self._bodies)
-        self._bodies[name] = ""  # taken, before the fields are looked at
         required: Any = prop.get("required", ())
         fields = [
             (one, kind if one in required else f"NotRequired[{kind}]")
             for one, kind in ((one, self.of(value, root, one)) for one, value in named.items())
         ]
-        if all(_is_name(one) for one, _ in fields):
-            lines = "".join(f"    {one}: {kind}\n" for one, kind in fields)
-            self._bodies[name] = f"class {name}(TypedDict):\n{lines}"
-        else:
-            pairs = ", ".join(f"{one!r}: {kind}" for one, kind in fields)
-            self._bodies[name] = f"{name} = TypedDict({name!r}, {{{pairs}}})\n"
-        inner = self._bodies.pop(name)
-        self._bodies[name] = inner  # after those that it names
-        return name
+        name, number = f"{self._prefix}{words}", 1
+        while True:
+            if all(_is_name(one) for one, _ in fields):
+                lines = "".join(f"    {one}: {kind}\n" for one, kind in fields)
+                body = f"class {name}(TypedDict):\n{lines}"
+            else:
+                pairs = ", ".join(f"{one!r}: {kind}" for one, kind in fields)
+                body = f"{name} = TypedDict({name!r}, {{{pairs}}})\n"
+            if self._taken.setdefault(name, body) == body:  # the same fields may occur twice
+                self._bodies[name] = body
+                return name
+            number += 1
+            name = f"{self._prefix}{words}{number}"
 
 
 def _union(kinds: Iterable[str]) -> str:
