@@ -129,17 +129,15 @@ def play(seed: int, happened: Counter[str]) -> list[str]:
         folder = Path(name)
         for attempt in range(60):
             limit = chance.randrange(1, 40) if attempt < 12 else 10**9
-            child = os.spawnv(
-                os.P_WAIT, sys.executable,
-                [sys.executable, "-c", f"from tests.code.killed_programs import *; child({name!r}, {seed + attempt}, {limit})"],
-            )  # fmt: skip
-            happened["killed" if child == KILLED else "paused" if child == PAUSED else f"ended {child}"] += 1
-            if child not in (KILLED, PAUSED):
+            words = f"from tests.code.killed_programs import child; child({name!r}, {seed + attempt}, {limit})"
+            code = os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", words])
+            happened[{KILLED: "killed", PAUSED: "paused"}.get(code, f"ended {code}")] += 1
+            if code not in (KILLED, PAUSED):
                 break
         log = (folder / "log").read_text().splitlines() if (folder / "log").exists() else []
         twice = [line for line, count in Counter(log).items() if count > 1 and not line.startswith("put")]
         wrong = [f"seed {seed}: twice: {line}" for line in twice]
-        return wrong + ([f"seed {seed}: it ended with {child}"] if child != FINISHED else [])
+        return wrong + ([f"seed {seed}: it ended with {code}"] if code != FINISHED else [])
 
 
 def child(folder: str, seed: int, limit: int) -> None:

@@ -14,14 +14,15 @@ PROGRAM = Path(__file__).with_name("killed_programs.py")
 
 def play(first: int, count: int) -> str:
     root = Path(__file__).parents[2]
+    path = os.pathsep.join([str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, str(PROGRAM), str(first), str(count)],
         capture_output=True,
         text=True,
         check=False,
         cwd=root,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")])},
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": path},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

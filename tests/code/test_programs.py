@@ -1,4 +1,5 @@
 """Every program ends in one clear result, whatever it does (X5, T10, P5)."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ for name in ["a", "b"]:
         await missing(name)
     except LookupError as error:
         found.append(str(error))
-found
+"\\n".join(found)
 """
 FUNCTIONS = """
 from collections import Counter
@@ -58,7 +59,7 @@ print(json.dumps(sorted(counted)), re.sub("a", "b", "banana"), math.floor(2.5))
     [
         (CHAIN, '{"count":3,"total":24}'),
         (JOIN, '["1:c1","3:c0","5:c2"]'),
-        (CAUGHT, '["not_found_error: There is no `a`. Look elsewhere.","not_found_error: There is no `b`. Look elsewhere."]'),
+        (CAUGHT, "not_found_error: There is no `a`. Look elsewhere.\nnot_found_error: There is no `b`. Look elsewhere."),
         (FUNCTIONS, "[0, 2, 4, 6] bbnbnb 2"),
         ("total = 0\nfor n in range(150):\n    total += await look(n)\ntotal", "22350"),
         ("import asyncio\nsum(await asyncio.gather(*[look(n) for n in range(120)]))", "14280"),
@@ -91,7 +92,7 @@ async def test_what_a_program_gives_is_what_the_model_reads(code: str, expected:
         ("while True:\n    pass", "timeout_error", "it ran for 0.5 s, which is its limit"),
         ("x = 'a' * 10**9", "execution_error", "it used more than 50 MB of memory"),
         ("x = []\nwhile True:\n    x.append('x' * 1000)", "execution_error", "it used more than 50 MB of memory"),
-        ("def f(n: int) -> int:\n    return f(n + 1)\nf(0)", "execution_error", "RecursionError: maximum recursion depth"),
+        ("def f(n: int) -> int:\n    return f(n + 1)\nf(0)", "execution_error", "RecursionError: maximum"),
         ("n = 0\nwhile True:\n    n += await look(1)", "execution_error", "made 30 calls, which is its limit"),
         ("raise TimeoutError('mine')", "execution_error", "TimeoutError: mine"),
         ("raise SystemExit", "execution_error", "SystemExit"),

@@ -1,4 +1,5 @@
 """Tools as typed functions: what a model reads, and what its program is checked against (R3, X5)."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 

@@ -174,8 +174,8 @@ class Calling:
         self.ids = {call.id for call in calls}
         self._watched = set(self.ids)
         self._done: dict[str, ToolResult] = {}
-        refers = self._open is not None and data_of is None and any(map(may_refer, conversation.last_calls))
-        self._data_of = data_of or ((lambda result: result.data) if refers else None)
+        self._data_of = data_of
+        self._refers = self._open is not None and data_of is None and any(map(may_refer, conversation.last_calls))
         self._unkept: TurnStateError | None = None
         self._held: dict[str, StoppedError] = {}
         self.waiting: dict[str, tuple[WaitingCall, ...]] = {}
@@ -368,7 +368,8 @@ class Calling:
                 self._wait_for_tool(result)
             return
         try:
-            self._conversation.finished(kept, self._data_of(result) if self._data_of is not None else None)
+            data = result.data if self._refers else None
+            self._conversation.finished(kept, self._data_of(result) if self._data_of is not None else data)
         except TurnStateError as error:
             self._unkept = error
 

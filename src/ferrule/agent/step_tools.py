@@ -67,7 +67,7 @@ class ShownTools:
     def __init__(self, source: ToolSource, denies: Callable[[Tool[Any]], bool] | None = None) -> None:
         """`denies` says of a tool whether every call of it is denied: a tool that shows others leaves it out."""
         self.source = source
-        self._denies = denies or (lambda tool: False)
+        self._denies = denies
         self._views: dict[tuple[bool, str | None, frozenset[str] | None], ToolSource] = {}
 
     def seen_by(self, session: Session, mode: str, names: frozenset[str] | None = None) -> ToolSource:
@@ -84,11 +84,9 @@ class ShownTools:
                 )
             else:
                 view = self.source.for_mode(mode) if plan else self.source
-                view = Filtered(
-                    view,
-                    lambda tool: not tool.roles or role in tool.roles,
-                    within=lambda tool: (not tool.roles or role in tool.roles) and not self._denies(tool),
-                )
+                view, denies = view.for_role(role), self._denies
+                if denies is not None:
+                    view = Filtered(view, lambda tool: True, within=lambda tool: not denies(tool))
             self._views[plan, role, names] = view
         return view
 

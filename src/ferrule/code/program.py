@@ -13,7 +13,10 @@ from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_core import to_json
 
 from ferrule.agent.agent_events import plain
 from ferrule.agent.calling import Calling
@@ -45,6 +48,7 @@ _GRACE = 1.0
 _FOUND = 12
 _FRAMES = 5
 
+_SCALARS = frozenset({str, int, bool, type(None)})
 _RAISED = {
     ErrorKind.PERMISSION: "PermissionError",
     ErrorKind.VALIDATION: "ValueError",
@@ -73,11 +77,10 @@ class CodeLimits:
 
 def _interpreter() -> Any:
     try:
-        import pydantic_monty
+        return import_module("pydantic_monty")
     except ImportError:
         missing = MissingExtraError(phrase("Running a program"), "code")
         raise ToolError(str(missing), suggestion=phrase("Call the tools one by one instead.")) from None
-    return pydantic_monty
 
 
 class Program:
@@ -103,7 +106,7 @@ class Program:
         self._printed_chars = self._left_out = 0
         self.calls: Counter[str] = Counter()
         """The tools that it called, and how often."""
-        self._number = 0
+        self._made = self._number = 0
         self._turn = running.get()
         self._conversation = self._own_conversation()
         self._known = self._kept_calls()
@@ -184,9 +187,9 @@ class Program:
         """Give the interpreter what it waits for, until it stops again."""
         monty = self._monty
         if isinstance(step, monty.AsyncFutureSnapshot):
-            calls = {number: self._pending.pop(number) for number in sorted(step.pending_call_ids)}
-            results = await self._run_calls(list(calls.values()))
-            return await step.resume(dict(zip(calls, results, strict=True)))
+            numbers = sorted(step.pending_call_ids)
+            results = await self._run_calls([self._pending.pop(number) for number in numbers])
+            return await step.resume(dict(zip(numbers, results, strict=True)))
         if isinstance(step, monty.AsyncNameLookupSnapshot):
             name: str = step.variable_name
             if step.object_id is not None or (name not in self._functions and name != SIGNATURES):
@@ -212,10 +215,12 @@ class Program:
                 return {"return_value": self._signatures(*step.args, **step.kwargs)}
             if function is None:
                 return {"exc_type": "NameError", "message": f"name '{name}' is not defined"}
-            arguments = plain(function.arguments(step.args, step.kwargs))
+            arguments = function.arguments(step.args, step.kwargs)
+            if not all(type(one) in _SCALARS for one in arguments.values()):
+                arguments = plain(arguments)
         except (TypeError, ValueError, RecursionError) as error:
             return {"exc_type": "TypeError", "message": str(error)}
-        if self.calls.total() >= self._limits.calls:
+        if self._made >= self._limits.calls:
             raise ToolError(
                 joined(
                     " ",
@@ -226,6 +231,7 @@ class Program:
                 ),
                 suggestion=phrase("Do less in one program."),
             )
+        self._made += 1
         self.calls[function.tool.name] += 1
         self._pending[step.call_id] = self._call(function.tool.name, arguments)
         return {"future": ...}
@@ -247,10 +253,8 @@ class Program:
         if self._conversation is not None:
             return await self._run_kept(calls, self._conversation)
         if len(calls) == 1:
-            results = [await runtime.run(calls[0], session=context.session, parent=context)]
-        else:
-            results = await runtime.batch(calls, session=context.session, parent=context)
-        return [self._returned(result) for result in results]
+            return [self._returned(await runtime.run(calls[0], session=context.session, parent=context))]
+        return [self._returned(one) for one in await runtime.batch(calls, session=context.session, parent=context)]
 
     async def _run_kept(self, calls: list[RawCall], conversation: Conversation) -> list[dict[str, Any]]:
         """The same for calls that outlive their process. Raises `ToolError` if some have to wait."""
@@ -295,13 +299,15 @@ class Program:
         data = result.data
         if self._texts.get(result.tool, True):
             value: Any = data if isinstance(data, str) else result.llm_content
+        elif type(data) in _SCALARS:
+            value = data
         else:
             try:
                 value = plain(data)
             except (ValueError, RecursionError) as error:
                 return {"exc_type": "RuntimeError", "message": f"{ErrorKind.EXECUTION.value}: {error}"}
-        from pydantic_core import to_json
-
+        if type(value) in _SCALARS and not isinstance(value, str):
+            return {"return_value": value}
         if (size := len(to_json(value))) > _MOST_VALUE:
             said = phrase(
                 "the result of `{tool}` has {size} MB, and a program takes {most} MB at most. Ask for less.",
@@ -383,7 +389,7 @@ class Program:
                 most = self._limits.memory // _MEGABYTE
                 said = phrase("The program was stopped: it used more than {most} MB of memory.", most=most)
             else:
-                frames = error.traceback() if isinstance(error, monty.MontyRuntimeError) else []
+                frames: list[Any] = error.traceback() if isinstance(error, monty.MontyRuntimeError) else []
                 lines = [f"line {one.line}: {(one.source_line or '').strip()}" for one in frames[-_FRAMES:]]
                 name = error.display("type-msg") if frames else f"{type(inner).__name__}: {error}"
                 said = phrase("The program failed.\n{problem}", problem=_cut("\n".join([*lines, name])))

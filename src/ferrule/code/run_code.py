@@ -23,6 +23,7 @@ from ferrule.registry.registry import Filtered, Registry, ToolSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ferrule.code.signatures import ToolFunction
     from ferrule.core.context import Session, ToolContext
 
 NAME = "run_code"
@@ -86,6 +87,7 @@ class RunCode(Tool[CodeParams]):
         self._limits = limits
         self._within: WeakKeyDictionary[Any, RunCode] = WeakKeyDictionary()
         self._shown: tuple[tuple[Tool[Any], ...], Description] | None = None
+        self._made: tuple[tuple[Tool[Any], ...], dict[str, ToolFunction], Registry] | None = None
 
     def within(self, keep: Callable[[Tool[Any]], bool]) -> RunCode:
         """The same with fewer tools, for those who may see only tools that pass a test."""
@@ -105,6 +107,14 @@ class RunCode(Tool[CodeParams]):
             self._shown = tools, Description(_ABOUT.format(functions=shown_functions(functions_of(tools))))
         return self._shown[1]
 
+    def _callable(self, source: ToolSource) -> tuple[dict[str, ToolFunction], Registry]:
+        """The functions of a program, and their tools: those that it began with, whatever comes meanwhile."""
+        tools = tuple(source.tools())
+        if self._made is None or self._made[0] != tools:
+            functions = functions_of(tools)
+            self._made = tools, functions, Registry(one.tool for one in functions.values())
+        return self._made[1:]
+
     def describe(self, params: CodeParams, session: Session) -> CallInfo:
         alone = any(not tool.read_only for tool in self._source.tools())
         first = params.code.strip().partition("\n")[0]
@@ -114,9 +124,9 @@ class RunCode(Tool[CodeParams]):
         runtime = runtime_above(context)
         if runtime is None:
             raise ToolError(phrase("A program runs only where its tools run, and they run on another machine."))
-        tools = UsableTools(self._source, runtime.policy, context.session)
+        functions, registry = self._callable(UsableTools(self._source, runtime.policy, context.session))
         context.change = context.change or context.call_id
-        program = Program(params.code, functions_of(tools.tools()), context, runtime.with_tools(tools), self._limits)
+        program = Program(params.code, functions, context, runtime.with_tools(registry), self._limits)
         value = await program.run()
         printed, made = program.printed, program.calls.total()
         notes = [

@@ -287,6 +287,7 @@ class AnswerRequest(Tool[AnswerParams]):
         from ferrule.agent.calling import TurnModel
         from ferrule.agent.limits import Meter
         from ferrule.app.assistant import limits_of
+        from ferrule.app.build import shown_to_models
         from ferrule.builtin.all_tools import TWINS
 
         questions: dict[str, dict[str, Any]] = {}
@@ -294,8 +295,9 @@ class AnswerRequest(Tool[AnswerParams]):
         assert runtime is not None  # noqa: S101 - it was looked at
         if live.journal is not None:
             runtime = runtime.with_tools(runtime.tools, ask=lambda question: self._ask_later(live, question, questions))
+        tools = shown_to_models(self._settings, allowed.tools.filtered(lambda tool: tool.name not in TWINS))
         agent = Agent(
-            model, allowed.tools.filtered(lambda tool: tool.name not in TWINS), runtime=runtime,
+            model, tools, runtime=runtime,
             system=system_words(params.locale, params.time_zone),
             limits=limits_of(self._settings.assistant), conversation=conversation, parent=context,
         )  # fmt: skip
