@@ -236,6 +236,7 @@ MODULES = (
     "hooks",
     "mcp",
     "agent",
+    "code",
     "models",
     "records",
     "dialects",

@@ -347,17 +347,12 @@ class Program:
     def _so_far(self) -> str:
         """What it did and printed before it ended early, for the model."""
         made = ", ".join(f"{name} ×{count}" for name, count in sorted(self.calls.items()))
-        printed = head_and_tail(self.printed, _SHOWN_ERROR)[0] if len(self.printed) > _SHOWN_ERROR else self.printed
-        return joined(
-            "\n",
-            filter(
-                None,
-                [
-                    phrase("It had made these calls: {calls}.", calls=made) if made else "",
-                    phrase("It had printed:\n{text}", text=printed) if printed else "",
-                ],
-            ),
-        )
+        said: list[str] = []
+        if made:
+            said.append(phrase("It had made these calls: {calls}.", calls=made))
+        if self.printed:
+            said.append(phrase("It had printed:\n{text}", text=_cut(self.printed)))
+        return joined("\n", said)
 
     def _lost(self, why: str) -> ToolError:
         return ToolError(
