@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pydantic_monty
 
-from ferrule import Runtime, ToolContext, tool
+from ferrule import RawCall, Runtime, ToolContext, tool
 from ferrule.agent import Agent
 from ferrule.agent.compaction import tokens_of
 from ferrule.agent.turn_log import to_form
@@ -26,7 +26,7 @@ from ferrule.dialects.exporter import Exporter
 from ferrule.testing import ScriptedModel, call, say
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 BAR = 50.0
 """Microseconds."""
@@ -67,17 +67,17 @@ async def in_bare(count: int, context: ToolContext) -> int:
 async def overhead(rounds: int) -> dict[str, float]:
     """Microseconds of CPU of this thread for one call, from programs with many calls and with none, in turn."""
     runtime = Runtime([look, in_bare, RunCode([look], limits=CodeLimits(calls=MANY))])
-    kinds: dict[str, Any] = {
-        "run_code": lambda count: runtime.run("run_code", {"code": program(count)}),
-        "Runtime.run + bare interpreter": lambda count: runtime.run("in_bare", {"count": count}),
+    kinds: dict[str, Callable[[int], RawCall]] = {
+        "run_code": lambda count: RawCall("run_code", {"code": program(count)}),
+        "Runtime.run + bare interpreter": lambda count: RawCall("in_bare", {"count": count}),
     }
     taken: dict[str, list[float]] = {name: [] for name in kinds}
     for _ in range(rounds):
-        for name, work in kinds.items():
+        for name, call_of in kinds.items():
             spent: list[float] = []
             for count in (0, MANY):
                 began = thread_time()
-                assert (await work(count)).success
+                assert (await runtime.run(call_of(count))).success
                 spent.append(thread_time() - began)
             taken[name].append((spent[1] - spent[0]) / MANY * 1e6)
     # Interference only ever adds time, so the best round is the truest.

@@ -52,7 +52,8 @@ async def test_a_denial_is_an_exception_that_the_program_catches(shop: Shop) -> 
 
 async def test_a_loop_pauses_for_each_approval_and_repeats_nothing(shop: Shop) -> None:
     code = "for order in (await find_orders())[:3]:\n    await refund(order['id'])\n'ok'"
-    ended: TurnEnded[Any] = await shop.agent([program(code)]).answer("Go.")
+    agent = shop.agent([program(code)])
+    ended: TurnEnded[Any] = await agent.answer("Go.")
     for number in range(3):
         assert ended.ending is Ending.PAUSED
         assert [one.arguments for one in ended.waiting] == [{"order": number}]

@@ -59,12 +59,10 @@ def test_schemas_become_types() -> None:
         """Order."""
         raise NotImplementedError
 
-    tree = {
-        "type": "object",
-        "properties": {"name": {"type": "string"}, "children": {"items": {"$ref": "#/$defs/Tree"}}},
-    }
-    tree["properties"]["children"]["type"] = "array"
-    grow = made("grow", {"root": {"$ref": "#/$defs/Tree"}}, **{"$defs": {"Tree": tree}})
+    children = {"type": "array", "items": {"$ref": "#/$defs/Tree"}}
+    tree = {"type": "object", "properties": {"name": {"type": "string"}, "children": children}}
+    defs: dict[str, Any] = {"$defs": {"Tree": tree}}
+    grow = made("grow", {"root": {"$ref": "#/$defs/Tree"}}, **defs)
     assert stubs(order, grow) == snapshot("""\
 class OrderLine(TypedDict):
     sku: str
@@ -136,7 +134,7 @@ Run a Python program that calls tools as functions. The value of its last line i
 
 Use one program for everything that needs no decision of yours in between: loops, filters, joins, many calls. Print or return only what you need to read: other results never reach you.
 
-- Every function is async: write `await`. `await asyncio.gather(a(), b())` runs independent calls together.
+- Every function is async: write `await`. `await asyncio.gather(a(), b())` runs independent calls together; it takes no options.
 - A failed call raises `PermissionError` (refused), `ValueError` (wrong arguments), `LookupError` (not found), `TimeoutError` or `RuntimeError`; its text says why.
 - There are no files, network or environment but through these functions. Of the standard library, `asyncio`, `collections`, `datetime`, `json`, `math`, `re` and a few others can be imported.
 - Types are checked before it runs. Nothing is kept from one program to the next.

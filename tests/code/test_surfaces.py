@@ -60,8 +60,8 @@ async def test_an_mcp_client_is_shown_run_code_and_asked_about_its_calls(era: st
     async with client_of(server, era, elicitation_callback=ask) as client:
         (shown,) = (await client.list_tools()).tools
         assert shown.name == "run_code"
-        assert "async def look(number: int) -> int:" in shown.description
-        assert not {"def note", "def secret"} & {line.partition("(")[0][6:] for line in shown.description.splitlines()}
+        assert "look" in names({"run_code": _Shown(shown.description)})
+        assert not {"note", "secret"} & names({"run_code": _Shown(shown.description)})
         assert text_of(await client.call_tool("run_code", {"code": CODE})) == "6"
         assert text_of(await client.call_tool("run_code", {"code": "await refund(7)"})) == "refunded 7"
         assert shop.did == ["look 0", "look 1", "look 2", "refund 7"]
@@ -75,7 +75,7 @@ async def test_the_service_shows_each_user_a_program_of_their_own_tools(tmp_path
     from tests.service.test_mcp import connected, member
 
     shop = Shop()
-    registry = Registry(shop.tools)
+    registry: Any = Registry(shop.tools)
     registry.register(RunCode(registry))
     async with running(f"sqlite:///{tmp_path / 's.db'}", tmp_path, tools=registry) as service:
         admin = await service.client()
@@ -100,14 +100,16 @@ async def test_the_service_shows_each_user_a_program_of_their_own_tools(tmp_path
 class _Shown:
     """A definition that came over the wire."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str | None) -> None:
         self.description: Any = self
-        self.text = text
+        self.text = text or ""
 
 
 def test_the_code_package_is_imported_only_where_it_is_used() -> None:
     import subprocess
     import sys
 
-    words = "import sys, ferrule, ferrule.app.build; print([n for n in sys.modules if 'ferrule.code' in n or 'monty' in n])"
+    words = (
+        "import sys, ferrule, ferrule.app.build; print([n for n in sys.modules if 'ferrule.code' in n or 'monty' in n])"
+    )
     assert subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True).stdout == "[]\n"
