@@ -19,8 +19,8 @@ from tool_pages import tool_pages  # noqa: E402
 
 MODULES = (
     "ferrule", "ferrule.tools", "ferrule.policy", "ferrule.hooks", "ferrule.mcp", "ferrule.agent", "ferrule.code",
-    "ferrule.models", "ferrule.adapters", "ferrule.records", "ferrule.dialects", "ferrule.testing", "ferrule.client", "ferrule.intents",
-    "ferrule.remote", "ferrule.extension", "ferrule.extension.hosting",
+    "ferrule.models", "ferrule.adapters", "ferrule.records", "ferrule.dialects", "ferrule.testing", "ferrule.client",
+    "ferrule.intents", "ferrule.remote", "ferrule.extension", "ferrule.extension.hosting",
 )  # fmt: skip
 """All that is public."""
 
