@@ -105,7 +105,7 @@ class Program:
         self._printed: list[str] = []
         self._printed_chars = self._left_out = 0
         self.calls: Counter[str] = Counter()
-        """The tools that it called, and how often."""
+        """The tools whose calls it waited for, and how often."""
         self._made = self._number = 0
         self._turn = running.get()
         self._conversation = self._own_conversation()
@@ -232,7 +232,6 @@ class Program:
                 suggestion=phrase("Do less in one program."),
             )
         self._made += 1
-        self.calls[function.tool.name] += 1
         self._pending[step.call_id] = self._call(function.tool.name, arguments)
         return {"future": ...}
 
@@ -250,6 +249,8 @@ class Program:
 
     async def _run_calls(self, calls: list[RawCall]) -> list[dict[str, Any]]:
         runtime, context = self._runtime, self._context
+        for call in calls:
+            self.calls[call.name] += 1
         if self._conversation is not None:
             return await self._run_kept(calls, self._conversation)
         if len(calls) == 1:
@@ -296,19 +297,15 @@ class Program:
             kind, said = result.error.kind, result.error
             words = joined(" ", filter(None, [said.message, said.suggestion]))
             return {"exc_type": _RAISED.get(kind, "RuntimeError"), "message": f"{kind.value}: {words}"}
-        data = result.data
-        if self._texts.get(result.tool, True):
-            value: Any = data if isinstance(data, str) else result.llm_content
-        elif type(data) in _SCALARS:
-            value = data
-        else:
-            try:
-                value = plain(data)
-            except (ValueError, RecursionError) as error:
-                return {"exc_type": "RuntimeError", "message": f"{ErrorKind.EXECUTION.value}: {error}"}
-        if type(value) in _SCALARS and not isinstance(value, str):
-            return {"return_value": value}
-        if (size := len(to_json(value))) > _MOST_VALUE:
+        data, is_text = result.data, self._texts.get(result.tool, True)
+        if type(data) in (int, bool) and not is_text:
+            return {"return_value": data}
+        try:
+            value = plain(data) if not is_text else data if isinstance(data, str) else result.llm_content
+            size = len(to_json(value))
+        except (ValueError, RecursionError) as error:  # not everything that a tool returns has a form in JSON
+            return {"exc_type": "RuntimeError", "message": f"{ErrorKind.EXECUTION.value}: {error}"}
+        if size > _MOST_VALUE:
             said = phrase(
                 "the result of `{tool}` has {size} MB, and a program takes {most} MB at most. Ask for less.",
                 tool=result.tool,
