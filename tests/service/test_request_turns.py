@@ -310,8 +310,8 @@ async def test_a_result_comes_from_elsewhere(store: str, tmp_path: Path) -> None
         model.check()
 
 
-def _results(model: ScriptedModel) -> Any:
-    last: Any = model.requests[-1].messages[-1]
+def _results(model: ScriptedModel, at: int = -1) -> Any:
+    last: Any = model.requests[at].messages[-1]
     return last.results
 
 
@@ -458,6 +458,53 @@ async def test_a_lease_that_was_lost_begins_nothing(store: str, tmp_path: Path) 
         assert live.task is not None
         await asyncio.wait({live.task})
         assert (started, await owner_of(service, made.id)) == ([], "another")
+
+
+async def test_a_stop_leaves_a_request_to_the_next_start(store: str, tmp_path: Path) -> None:
+    """P4: what ran is not run again, and its model is told; what only waits for the model goes on as if nothing was."""
+    started.clear()
+    calls = say("", call("add", {"a": 1, "b": 2}), call("slow_note", {"text": "slow"}), call("note", {"text": "last"}))
+    allowed = PermissionSettings(allow=["note", "slow_note"])
+    silent = asyncio.Event()
+
+    async def never(request: Any) -> Any:
+        silent.set()
+        await asyncio.Event().wait()
+
+    before = ScriptedModel([calls, never])
+    async with running(store, tmp_path, model=before, permissions=allowed, drain_seconds=0.05) as service:
+        key, client = service.key, await service.client()
+        noting = await client.ask("Note it.", wait=0)
+        while not started:
+            await asyncio.sleep(0.02)
+        thinking = await client.ask("Think.", wait=0)
+        await silent.wait()
+    after = ScriptedModel([lambda request: "Noted." if "Note" in request.messages[0].text else "Thought."] * 2)
+    async with running(store, tmp_path, model=after, key=key, permissions=allowed) as service:
+        client = await service.client()
+        noted, thought = [await client.get_request(one.id, wait=30) for one in (noting, thinking)]
+        assert (noted.answer, thought.answer, started) == ("Noted.", "Thought.", ["slow", "last"])
+        assert sorted((one.tool, one.success) for one in noted.calls) == [
+            ("add", True), ("note", True), ("slow_note", False),
+        ]  # fmt: skip
+        (results,) = [_results(after, at)[1] for at in (0, 1) if len(after.requests[at].messages) > 1]
+        assert "`slow_note` ran, so it is not known how far it came" in results.llm_content
+        assert (await client.verify_audit()).ok
+
+
+async def test_a_request_that_is_cancelled_is_not_left(store: str, tmp_path: Path) -> None:
+    async def never(request: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async with running(store, tmp_path, model=ScriptedModel([never]), drain_seconds=0.05) as service:
+        key, client = service.key, await service.client()
+        made = await client.ask("Think.", wait=0)
+        while (live := service.service.calls.live.get(made.id)) is None or live.journal is None:
+            await asyncio.sleep(0.02)
+        service.service.calls.stop(live, leave=True)
+        service.service.calls.stop(live)  # its user
+    async with running(store, tmp_path, model=ScriptedModel([]), key=key) as service:
+        assert (await (await service.client()).get_request(made.id)).status == "cancelled"
 
 
 # Killed

@@ -545,8 +545,9 @@ class Runtime:
             context = self._context_for(call, emitter)
         call.context = context
         call.seconds, call.stage = call.timeout or tool.timeout or self.limits.timeout, _EXECUTE
-        if self.keeper is not None and not tool.deferred:
-            await self.keeper.begin(call)
+        if self.keeper is not None:
+            if not tool.deferred:
+                await self.keeper.begin(call)
         elif (kept := keeper_of(call.parent)) is not None and not tool.repeatable:
             keeper, outer = kept
             await keeper.begin_inside(outer, tool.name)

@@ -32,7 +32,7 @@ from ferrule.service.documents import CANCELLED, cancelled_text, new_id
 from ferrule.service.intent_handlers import renamed
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, can_speak, events_of
-from ferrule.service.request_turns import end_approvals, pause_request
+from ferrule.service.request_turns import end_approvals, leave_request, pause_request
 from ferrule.service.stored_calls import StoredCalls, new_call_row
 from ferrule.service.tables import calls, work
 from ferrule.service.vocabulary import FINISHED
@@ -398,6 +398,9 @@ class Calls:
         try:
             if live.pause is not None:
                 await pause_request(self, live, live.pause)
+                return
+            if live.left and status == "cancelled":
+                await leave_request(self, live)
                 return
             if live.resumed and live.journal is not None:
                 await end_approvals(self, live)
@@ -770,8 +773,13 @@ class Calls:
             self.feed.tell(row, "call.cancelled")
         return row
 
-    def stop(self, live: LiveCall, why: str = CANCELLED) -> None:
-        """Stop a call that runs here; its end is stored as that of any other."""
+    def stop(self, live: LiveCall, why: str = CANCELLED, *, leave: bool = False) -> None:
+        """Stop a call that runs here; its end is stored as that of any other. `leave` has requests whose steps are
+        kept go on elsewhere instead.
+        """
+        live.left = leave and live.journal is not None and not live.cancelled
+        if live.left and live.journal is not None:
+            live.journal.leave()
         live.cancelled, live.why_stopped = True, why
         if live.row["status"] == "awaiting_approval" and live.row["approval"]:
             self.approvals.wake(live.row["approval"])

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import logging
+from contextlib import suppress
 from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -56,11 +57,11 @@ class RequestJournal(ConversationJournal):
         """How many entries there are in the store."""
         self._queue: list[str] = []
         self._writing: asyncio.Task[None] | None = None
-        self._failed = self._closed = False
+        self._failed = self._left = self._closed = False
 
     def write(self, entry: Entry) -> None:
         """Keep an entry soon; raises `TurnStateError` once one could not be kept."""
-        if self._failed:
+        if self._failed or (self._left and entry["type"] == "began"):
             raise TurnStateError(_GONE_ON)
         # The end of a turn is that of its call: one whose end is not stored gives its last answer again.
         if self._closed or entry["type"] == "turn":
@@ -75,10 +76,15 @@ class RequestJournal(ConversationJournal):
         if self._failed:
             raise TurnStateError(_GONE_ON)
 
+    def leave(self) -> None:
+        """Keep what was written, and nothing more: the turn goes on elsewhere, so no call begins here any more."""
+        self._left = self._closed = True
+
     def close(self) -> None:
         """Keep nothing more: the call ends, or waits."""
-        self._closed = True
-        self._queue.clear()
+        if not self._closed:
+            self._closed = True
+            self._queue.clear()
 
     async def _store(self) -> None:
         while texts := list(self._queue):
@@ -182,8 +188,6 @@ class CallsOfInstance(Protocol):
 async def pause_request(calls_: CallsOfInstance, live: LiveCall, pause: Pause) -> None:
     """Store what a request waits for; from then on no instance has it in memory."""
     stored = await _surely(calls_, live, lambda connection: _store_pause(connection, calls_, live, pause))
-    live.paused = True
-    calls_.live.pop(live.id, None)
     if stored is None:
         logger.warning("Call %s waits after its lease was lost; what it waits for is dropped", live.id)
     else:
@@ -193,10 +197,33 @@ async def pause_request(calls_: CallsOfInstance, live: LiveCall, pause: Pause) -
             calls_.approvals.announce(live.row, approval)
     if live.row["status"] == "awaiting_result":
         calls_.feed.tell(live.row, "call.awaiting_result")
+    _forget(calls_, live)
+    if live.cancelled and not live.left:  # in this very moment
+        await _surely(calls_, live, lambda connection: cancel_stored(connection, calls_.database, live.row))
+
+
+async def leave_request(calls_: CallsOfInstance, live: LiveCall) -> None:
+    """Have any other instance, or the next start, go on with a request from its last step."""
+    values = {name: live.row[name] for name in ("last_seq", "started", "started_seq")}
+    values |= {"status": "queued", "cost": live.spent}
+
+    def leave(connection: Connection) -> None:
+        if holds(connection, live.tenant, live.id, calls_.owner):
+            _queue(connection, live.tenant, live.id, values)
+
+    if live.journal is not None:
+        with suppress(TurnStateError):
+            await live.journal.settled()
+    await _surely(calls_, live, leave)
+    live.row.update(values)
+    _forget(calls_, live)
+
+
+def _forget(calls_: CallsOfInstance, live: LiveCall) -> None:
+    live.paused = True
+    calls_.live.pop(live.id, None)
     live.tell()
     calls_.wake(live.id)
-    if live.cancelled:  # in this very moment
-        await _surely(calls_, live, lambda connection: cancel_stored(connection, calls_.database, live.row))
 
 
 async def end_approvals(calls_: CallsOfInstance, live: LiveCall) -> None:
@@ -313,6 +340,10 @@ def add_results(connection: Connection, tenant: str, call: str, results: Mapping
     """Keep results of calls that a paused turn waits for, and have any instance go on with it."""
     entry: Entry = {"type": "resumed", "answers": {}, "results": results}
     _insert(connection, tenant, call, _count(connection, tenant, call), [json_text(entry)])
+    _queue(connection, tenant, call, {"status": "queued"})
+
+
+def _queue(connection: Connection, tenant: str, call: str, values: Mapping[str, Any]) -> None:
     mine = (calls.c.tenant == tenant) & (calls.c.id == call)
-    connection.execute(update(calls).where(mine).values(status="queued"))
+    connection.execute(update(calls).where(mine).values(**values))
     _leave(connection, tenant, call, 0.0)

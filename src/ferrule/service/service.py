@@ -351,7 +351,9 @@ class Service:
             await self._mcp.close()
 
     async def drain(self) -> None:
-        """Take no more calls, and wait for those that run; after `drain_seconds` they are stopped."""
+        """Take no more calls, and wait for those that run; after `drain_seconds` they are stopped, but for requests whose
+        steps are kept: they go on elsewhere.
+        """
         if not self.ready or self.calls.draining:
             return
         self.calls.close()
@@ -366,7 +368,7 @@ class Service:
         if not left:
             return
         for live in list(self.calls.live.values()):
-            self.calls.stop(live)
+            self.calls.stop(live, leave=True)
         _, left = await asyncio.wait(left, timeout=_STOP_SECONDS)
         for task in left:
             task.cancel()
