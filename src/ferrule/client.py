@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ca
 
 from pydantic import BaseModel, RootModel
 
-from ferrule.core.errors import MissingExtraError
+from ferrule.core.errors import MissingExtraError, ToolError
 from ferrule.service.messages import (
     LONGEST_WAIT,
     ApiKey,
@@ -336,13 +336,19 @@ class AsyncClient:
     async def give_results(
         self, request: str, results: Mapping[str, Any], *, wait: float | None = None
     ) -> RequestAnswer:  # fmt: skip
-        """Go on with a request that waits: what its calls gave elsewhere, by the ids of the calls in `waiting`."""
+        """Go on with a request that waits: what its calls gave elsewhere, by the ids of the calls in `waiting`. A
+        `ToolError` tells the model why one failed.
+        """
         path = f"/v1/requests/{request}"
         until = None if wait is None else monotonic() + wait
         headers = {"Prefer": _headers(None, wait)["Prefer"]}
-        answer = await self._send(
-            "POST", f"{path}/results", RequestAnswer, {"results": dict(results)}, headers=headers
-        )  # fmt: skip
+        body: dict[str, dict[str, Any]] = {"results": {}, "errors": {}}
+        for name, given in results.items():
+            if isinstance(given, ToolError):
+                body["errors"][name] = {"message": given.message, "suggestion": given.suggestion}
+            else:
+                body["results"][name] = given
+        answer = await self._send("POST", f"{path}/results", RequestAnswer, body, headers=headers)
         return await self._until_finished("/v1/requests", RequestAnswer, answer, until)
 
     async def intents(self) -> list[IntentRecord]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from ferrule import tool
+from ferrule import ToolError, tool
 from ferrule.agent.turn import Turn
 from ferrule.app.settings import PermissionSettings
 from ferrule.client import AsyncClient, ServiceError
@@ -313,6 +313,27 @@ async def test_a_result_comes_from_elsewhere(store: str, tmp_path: Path) -> None
 def _results(model: ScriptedModel, at: int = -1) -> Any:
     last: Any = model.requests[at].messages[-1]
     return last.results
+
+
+async def test_a_call_that_failed_elsewhere_has_an_error_for_the_model(store: str, tmp_path: Path) -> None:
+    calls = say("", call("locate", {"what": "keys"}, id="k"), call("locate", {"what": "hat"}, id="h"))
+    model = ScriptedModel([calls, "The hat is there."])
+    async with running(store, tmp_path, model=model, tools=WITH_DEFERRED) as service:
+        client, http = await service.client(), await service.http()
+        made = await client.ask("Where are they?")
+        both = {"results": {"k": {"x": 1}}, "errors": {"k": {"message": "No."}}}
+        for body, said in ((both, "`k` has a result and an error"), ({}, "give `results`, `errors` or both")):
+            refused = await http.post(f"/v1/requests/{made.id}/results", json=body)
+            assert refused.status_code == 400
+            assert said in refused.json()["detail"]
+        gone = ToolError("The keys have no beacon.", suggestion="Ask where they were last.")
+        answer = await client.give_results(made.id, {"k": gone, "h": {"x": 1}})
+        assert (answer.answer, {one.id: one.success for one in answer.calls}) == (
+            "The hat is there.", {"k": False, "h": True},
+        )  # fmt: skip
+        assert _results(model)[0].llm_content == (
+            "Error (execution_error): The keys have no beacon.\n\nSuggestion: Ask where they were last."
+        )
 
 
 async def test_a_client_is_told_at_once_that_its_result_is_wanted(store: str, tmp_path: Path) -> None:

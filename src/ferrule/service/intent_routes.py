@@ -64,7 +64,9 @@ async def show_request(request: ServiceRequest) -> Response:
 
 async def give_request_results(request: ServiceRequest) -> Response:
     calls, call = request.service.calls, request.path["id"]
-    await give_results(calls, request.principal, call, request.body.results, request.wait)
+    body = request.body
+    errors = {name: ToolError(one.message, suggestion=one.suggestion) for name, one in body.errors.items()}
+    await give_results(calls, request.principal, call, body.results | errors, request.wait)
     request.service.upkeep.look_now()
     return await _answer(request, await calls.find(request.principal, call, request.wait))
 

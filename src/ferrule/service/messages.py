@@ -664,12 +664,28 @@ class WaitingRequestCall(Received):
     approval: str | None = Field(default=None, description="The approval that it waits for.")
 
 
-class RequestResults(Sent):
-    """What calls of a request gave that were made elsewhere."""
+class ResultError(Sent):
+    """Why a call that was made elsewhere has no result."""
 
-    results: Annotated[dict[str, Any], Field(min_length=1, max_length=MOST_BATCH)] = Field(
-        description="By the ids of the calls in `waiting`."
+    message: str = Field(min_length=1, description="What went wrong, for the model.")
+    suggestion: str | None = Field(default=None, description="What the model can do.")
+
+
+class RequestResults(Sent):
+    """What calls of a request gave that were made elsewhere, by the ids of the calls in `waiting`."""
+
+    results: Annotated[dict[str, Any], Field(max_length=MOST_BATCH)] = Field(default={}, description="Values.")
+    errors: Annotated[dict[str, ResultError], Field(max_length=MOST_BATCH)] = Field(
+        default={}, description="Of calls that failed."
     )
+
+    @model_validator(mode="after")
+    def _each_once(self) -> RequestResults:
+        if not self.results and not self.errors:
+            raise ValueError("give `results`, `errors` or both")
+        if both := self.results.keys() & self.errors.keys():
+            raise ValueError(f"`{min(both)}` has a result and an error")
+        return self
 
 
 class RequestAnswer(Received):
