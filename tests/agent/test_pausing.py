@@ -211,6 +211,7 @@ async def test_slips_are_refused_and_use_up_nothing(shop: Shop) -> None:
     for given_, words in (
         ({"results": {"k": 1}}, "does not wait for a call `k`. It waits for `l`, `r`."),
         ({"results": {"l": "text"}}, "expected object, got string"),
+        ({"results": {"l": {"\ud800": 1}}}, "not valid Unicode"),
         ({"results": {"r": 1}}, "`r` (refund) waits for an approval: give it in `answers`"),
         ({"answers": {"l": "once"}}, "`l` (locate) waits for a result: give it in `results`"),
         ({"answers": {"r": "yes"}}, 'is "once", "always" or "no", not \'yes\''),
@@ -218,6 +219,8 @@ async def test_slips_are_refused_and_use_up_nothing(shop: Shop) -> None:
         with pytest.raises(ValueError, match=r".") as problem:
             await agent.resume(paused.state, **given_)  # pyright: ignore[reportArgumentType]
         assert words in str(problem.value)
+    with pytest.raises(TypeError, match="`results` is a dict"):
+        await agent.resume(paused.state, results=[{"x": 1}])  # pyright: ignore[reportArgumentType]
     ended = await agent.resume(paused.state, answers={"r": "once"}, results={"l": {}})
     assert ended.output == "Done."
 
@@ -336,8 +339,26 @@ def test_a_store_that_cannot_be_used_says_why(tmp_path: Path) -> None:
             TurnStore(path)
     with pytest.raises(ValueError, match="at least 16 secret bytes"):
         TurnStore(key="short")
-    with pytest.raises(ValueError, match="above 0"):
-        TurnStore(expires=0)
+    for expires in (0, float("nan"), float("inf"), "1d"):
+        with pytest.raises(ValueError, match="above 0"):
+            TurnStore(expires=expires)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_file_that_was_removed_is_noticed_before_anything_runs(shop: Shop, replaced: bool) -> None:
+    """Else the call would run, and a copy of the file would let it run again."""
+    store, file = TurnStore(shop.folder / "turns.db"), shop.folder / "turns.db"
+    paused = await shop.agent([call("refund", {"order": 7})], turns=store).answer("Go.")
+    file.rename(shop.folder / "away.db")
+    if replaced:
+        TurnStore(file)
+    with pytest.raises(TurnStateError, match="file was removed or replaced"):
+        await shop.agent(["Done."], turns=store).resume(paused.state, answers={paused.waiting[0].id: "once"})
+    assert shop.did == []
+    if not replaced:
+        (shop.folder / "away.db").rename(file)
+        await shop.agent(["Done."], turns=store).resume(paused.state, answers={paused.waiting[0].id: "once"})
+        assert shop.did == ["refund 7"]
 
 
 async def test_a_state_has_no_secrets(shop: Shop) -> None:
@@ -381,6 +402,32 @@ async def test_what_a_sub_agent_waits_for_pauses_the_turn_above(shop: Shop) -> N
     assert (one.tool, one.id.count("/"), shop.did) == ("refund", 1, ["look 1", "look 5"])
     ended = await nested(shop, ["All done."], ["Refunded."]).resume(paused.state, answers={one.id: "once"})
     assert (ended.output, shop.did) == ("All done.", ["look 1", "look 5", "refund 7"])
+
+
+async def test_a_sub_agent_waits_more_than_once(shop: Shop) -> None:
+    """A call that is approved first, and whose result comes from elsewhere then, has run nothing of its own."""
+
+    @tool(kind="write", deferred=True)
+    def ship(order: int) -> str:
+        """Have a carrier ship an order."""
+        raise NotImplementedError
+
+    def agent(replies: list[Any], lower: list[Any]) -> Agent[Any, Any]:
+        helper = Agent(ScriptedModel(lower), [shop.refund, ship])
+        return shop.agent(replies, helper.as_tool("helper", "Helps."))
+
+    calls = say("", call("refund", {"order": 7}), call("ship", {"order": 7}))
+    ended = await agent([call("helper", {"prompt": "Both."})], [calls]).answer("Go.")
+    waited: list[str] = []
+    while ended.ending is Ending.PAUSED:
+        last = ended.waiting[-1]
+        waited.append(f"{last.tool} {last.kind}")
+        given_: dict[str, Any] = {"results": {last.id: "shipped"}} if last.kind == "result" else {}
+        above = agent(["All done."], ["Refunded and shipped."])
+        ended = await above.resume(ended.state, **(given_ or {"answers": {last.id: "once"}}))
+    assert waited == ["ship approval", "ship result", "refund approval"]
+    assert (ended.output, shop.did) == ("All done.", ["refund 7"])
+    assert "Refunded and shipped." in shown(above.conversation.messages)[-2]
 
 
 async def test_what_was_used_before_the_pause_counts(shop: Shop) -> None:
@@ -479,6 +526,12 @@ async def test_a_conversation_is_dumped_and_loaded(shop: Shop) -> None:
     loaded = Conversation.load(agent.conversation.dump())
     assert loaded.messages == agent.conversation.messages
     assert (loaded.turn, loaded.usage) == (1, agent.conversation.usage)
+    whole = json.loads(agent.conversation.dump())
+    odd = [{"usage": {"input_tokens": []}}, {"usage": {"cost": "much"}}, {"usage": 3}, {"messages": [{"type": "results",
+           "results": "x"}]}, {"turn": float("inf")}, {"turn": None}]  # fmt: skip
+    for text in ("[" * 100_000, *(json.dumps(whole | one) for one in odd)):
+        with pytest.raises(ValueError, match="cannot be loaded"):
+            Conversation.load(text)
     for text in ("", "{}", "x", '{"ferrule_conversation": 9}', '{"ferrule_conversation": 1}', b"\xff"):
         with pytest.raises(ValueError, match="cannot be loaded"):
             Conversation.load(text)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ferrule import Answer, Choice, RulePolicy, Runtime, ToolContext, tool
-from ferrule.agent import Agent, Ending, TurnStateError, TurnStore
+from ferrule import Answer, Choice, RawCall, RulePolicy, Runtime, ToolContext, tool
+from ferrule.agent import Agent, Conversation, Ending, TurnStateError, TurnStore
 from ferrule.core.model import Usage
 from ferrule.testing import ScriptedModel, call, say
 from ferrule.tools import builtin_tools
@@ -165,6 +165,14 @@ async def test_an_agent_inside_a_tool_is_not_taken_for_the_one_outside(shop: Sho
     agent = shop.agent(["Done."], helper)
     await agent.resume(paused.state, results={"call_2": {}})
     assert shown(agent.conversation.messages)[2:4] == ["result: Inner.", "result: {}"]
+
+
+async def test_half_a_surrogate_pair_in_arguments_is_kept(shop: Shop) -> None:
+    """Models write such text, and without a store it ends no turn."""
+    agent = shop.agent([RawCall("look", '{"number": "\ud83d"}', id="c"), "Done."])
+    assert (await agent.answer("Go.")).output == "Done."
+    loaded = Conversation.load(agent.conversation.dump())
+    assert shown(loaded.messages) == shown(agent.conversation.messages)
 
 
 async def test_slashes_in_ids_name_one_call_each(shop: Shop) -> None:

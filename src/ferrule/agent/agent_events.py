@@ -283,7 +283,7 @@ def parsed(arguments: Any) -> Any:
 
     try:
         return from_json(arguments)
-    except ValueError:
+    except (ValueError, TypeError):  # the latter for half a surrogate pair
         return arguments.decode("utf-8", "replace") if isinstance(arguments, bytes) else arguments
 
 

@@ -26,6 +26,7 @@ from ferrule.agent.turn_log import (
     result_form,
     result_of,
     to_form,
+    usage_of,
     waiting_form,
     without_secrets,
 )
@@ -64,6 +65,8 @@ class DamagedLogError(ValueError):
     """Entries that do not make a conversation."""
 
 
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What reading JSON that is something else raises."""
 LOST = phrase("The program ended during this call; whether it ran is unknown. Check before you repeat it.")
 
 
@@ -262,10 +265,10 @@ class Conversation:
             messages = [from_form(one) for one in head["messages"]]
             if (problem := well_formed(messages)) and problem != _UNANSWERED:
                 raise DamagedLogError(problem)
-            found = cls(messages, usage=Usage(**head["usage"]), turn=int(head["turn"]))
+            found = cls(messages, usage=usage_of(head["usage"]), turn=int(head["turn"]))
             found.handed_to = [str(name) for name in head.get("handed_to", ())]
             found.settle(_LEFT_WAITING)
-        except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
+        except _WRONG as error:
             why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
             raise DamagedLogError(f"The conversation cannot be loaded: {why}.") from None
         return found
@@ -277,7 +280,7 @@ class Conversation:
         for number, entry in enumerate(entries, 1):
             try:
                 found.apply(entry)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except _WRONG as error:
                 raise DamagedLogError(f"entry {number}: {type(error).__name__}: {error}") from None
         problem = well_formed(found.messages)
         if problem is not None and problem != _UNANSWERED:
@@ -315,7 +318,7 @@ class Conversation:
         elif kind == "compacted":
             self.messages = [from_form(one) for one in entry["messages"]]
         elif kind == "turn":
-            self.usage, self.turn = self.usage + Usage(**entry["usage"]), int(entry["turn"])
+            self.usage, self.turn = self.usage + usage_of(entry["usage"]), int(entry["turn"])
             self.open = None
         elif kind == "handed_over":
             self.handed_to.append(str(entry["to"]))
@@ -340,7 +343,7 @@ class Conversation:
 
     def _apply_used(self, entry: Entry) -> None:
         if self.open is not None and "used" in entry:
-            self.open.usage += Usage(**entry["used"])
+            self.open.usage += usage_of(entry["used"])
             if not entry.get("in"):
                 self.open.steps += int(entry["steps"])
         if self.open is not None and not entry.get("in"):

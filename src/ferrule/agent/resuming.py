@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ferrule.agent.turn_log import TurnStateError, given_form
@@ -13,7 +14,7 @@ from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.pipeline.format import fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ferrule.agent.agent_events import WaitingCall
     from ferrule.core.context import Caller
@@ -35,6 +36,9 @@ def checked(
     waiting: Sequence[WaitingCall], answers: Mapping[str, Answer | str], results: Mapping[str, Any], tools: ToolSource
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Answers and results as entries keep them; raises `ValueError` for what the turn does not wait for."""
+    for name, given in (("answers", answers), ("results", results)):
+        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"`{name}` is a dict, by the ids of the calls that wait, not {given!r}.")
     by_id = {one.id: one for one in waiting}
     given_answers: dict[str, Any] = {}
     given_results: dict[str, Any] = {}
@@ -44,14 +48,15 @@ def checked(
         given_answers[call_id] = [one.bound_to, _choice(answer.choice, call_id).value, redact_text(answer.reason)]
     for call_id, value in results.items():
         one = _find(by_id, call_id, "result")
-        form = given_form(value)
         tool = tools.get(one.tool)
-        if "value" in form and tool is not None and tool.checks_output:
-            try:
+        try:
+            given_results[call_id] = form = given_form(value)
+            if "value" in form and tool is not None and tool.checks_output:
                 fitted(tool, form["value"])
-            except StoppedError as stopped:
-                raise ValueError(f"The result for `{call_id}` does not fit: {stopped.message}") from None
-        given_results[call_id] = form
+        except StoppedError as stopped:
+            raise ValueError(f"The result for `{call_id}` does not fit: {stopped.message}") from None
+        except UnicodeEncodeError as error:
+            raise ValueError(f"The result for `{call_id}` has text that is not valid Unicode: {error}.") from None
     return given_answers, given_results
 
 

@@ -181,6 +181,12 @@ def result_of(form: Mapping[str, Any]) -> ToolResult:
     )
 
 
+def usage_of(form: Mapping[str, Any]) -> Usage:
+    cost = form.get("cost")
+    counts = {name: int(value) for name, value in form.items() if name != "cost"}
+    return Usage(**counts, cost=None if cost is None else float(cost))
+
+
 def _attachment_form(one: Attachment) -> Entry:
     data = b64encode(one.data).decode() if one.data is not None else None
     uri, name = redact_text(one.uri or ""), redact_text(one.name or "")

@@ -16,6 +16,7 @@ import secrets
 import sqlite3
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from threading import RLock
 from time import time
@@ -87,9 +88,9 @@ class TurnStore:
         key: bytes | str | Sequence[bytes | str] | None = None,
         expires: float | None = 30 * _DAY,
     ) -> None:
-        if expires is not None and not expires > 0:
+        if expires is not None and not (isinstance(expires, (int, float)) and 0 < expires < inf):
             raise ValueError(f"`expires` is a number of seconds above 0, or None, not {expires!r}.")
-        self.path = Path(path) if path is not None else None
+        self.path = Path(path).absolute() if path is not None else None
         self.expires = expires
         self._lock = RLock()
         self._purge_at = 0.0
@@ -100,6 +101,7 @@ class TurnStore:
             if self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+                self._file = _identity(self.path)
             self._keys = _keys(key, self.path)
             self._database: sqlite3.Connection | None = self._open()
         except (OSError, sqlite3.Error) as error:
@@ -294,6 +296,12 @@ class TurnStore:
     def _transaction(self) -> Generator[Any]:
         """One transaction at a time; raises `TurnStateError` where the file cannot be used."""
 
+        if self.path is not None and self._file != _identity(self.path):
+            raise TurnStateError(
+                phrase("The turns in {path} are gone: the file was removed or replaced.", path=self.path),
+                phrase("Put it back, or make a new TurnStore."),
+            )
+
         def run(statement: str, *values: Any) -> sqlite3.Cursor:
             if self._database is None:
                 if self._closed:
@@ -486,6 +494,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_about_to_fork, after_in_parent=lambda: _before_fork.close(), after_in_child=lambda: _before_fork.close()
     )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file it is, whatever its name; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _fingerprint(key: bytes) -> str:
