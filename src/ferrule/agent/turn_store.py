@@ -295,7 +295,6 @@ class TurnStore:
     @contextmanager
     def _transaction(self) -> Generator[Any]:
         """One transaction at a time; raises `TurnStateError` where the file cannot be used."""
-
         if self.path is not None and self._file != _identity(self.path):
             raise TurnStateError(
                 phrase("The turns in {path} are gone: the file was removed or replaced.", path=self.path),

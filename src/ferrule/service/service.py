@@ -351,8 +351,8 @@ class Service:
             await self._mcp.close()
 
     async def drain(self) -> None:
-        """Take no more calls, and wait for those that run; after `drain_seconds` they are stopped, but for requests whose
-        steps are kept: they go on elsewhere.
+        """Take no more calls, and wait for those that run; after `drain_seconds` they are stopped. Requests whose steps
+        are kept go on elsewhere.
         """
         if not self.ready or self.calls.draining:
             return
