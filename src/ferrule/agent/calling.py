@@ -220,7 +220,14 @@ class Calling:
             for call_id, result in self._done.items()
             if result.error is None or result.error.kind not in (ErrorKind.CANCELLED, ErrorKind.DEFERRED)
         }
-        return [ended.get(call.id) or cancelled(call, why) for call in self._calls]
+        return [ended.get(call.id) or cancelled(call, why, self._advice(call)) for call in self._calls]
+
+    def _advice(self, call: RawCall) -> str | None:
+        """A tool that changes something may have done so, or still do so in its thread."""
+        tool = self._runtime.tools.get(call.name)
+        if tool is None or tool.repeatable or (self._open is not None and call.id not in self._open.began):
+            return None
+        return phrase("Check whether it is done before you do it again.")
 
     # Going on
 

@@ -399,9 +399,10 @@ class Conversation:
         return made
 
 
-def cancelled(call: RawCall, why: str) -> ToolResult:
+def cancelled(call: RawCall, why: str, suggestion: str | None = None) -> ToolResult:
     """The result of a call that has none of its own."""
-    error = ErrorInfo(ErrorKind.CANCELLED, joined(" ", [phrase("`{name}` did not finish.", name=call.name), why]))
+    said = joined(" ", [phrase("`{name}` did not finish.", name=call.name), why])
+    error = ErrorInfo(ErrorKind.CANCELLED, said, suggestion=suggestion)
     return ToolResult(call.id, call.name, False, error.words, error.message, None, error)
 
 
