@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from ferrule import Answer, Choice, RawCall, RulePolicy, Runtime, ToolContext, tool
 from ferrule.agent import Agent, Conversation, Ending, TurnStateError, TurnStore
-from ferrule.core.model import Usage
+from ferrule.core.model import ToolResults, Usage
 from ferrule.testing import ScriptedModel, call, say
 from ferrule.tools import builtin_tools
 
@@ -173,6 +175,35 @@ async def test_half_a_surrogate_pair_in_arguments_is_kept(shop: Shop) -> None:
     assert (await agent.answer("Go.")).output == "Done."
     loaded = Conversation.load(agent.conversation.dump())
     assert shown(loaded.messages) == shown(agent.conversation.messages)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_the_model_checks_what_was_stopped_while_it_ran(kept: bool) -> None:
+    """A thread goes on to its end whatever the user does (M1). A call that had not begun has done nothing."""
+    begun, ended = threading.Event(), threading.Event()
+
+    @tool(kind="write")
+    def pay(order: int) -> str:
+        """Pay an order."""
+        begun.set()
+        ended.wait(10)
+        return "paid"
+
+    calls = say("", call("pay", {"order": 1}), call("pay", {"order": 2}))
+    runtime = Runtime([pay], policy=RulePolicy(allow=["pay"]))
+    agent = Agent(ScriptedModel([calls]), runtime=runtime, turns=TurnStore() if kept else None)
+    turn = asyncio.create_task(agent.answer("Go."))
+    while not begun.is_set():
+        await asyncio.sleep(0.01)
+    agent.interrupt()
+    assert (await turn).ending is Ending.INTERRUPTED
+    ended.set()
+    results = agent.conversation.messages[-1]
+    assert isinstance(results, ToolResults)
+    check = "\n\nSuggestion: Check whether it is done before you do it again."
+    first, second = [one.llm_content.removeprefix("Error (cancelled_error): ") for one in results.results]
+    assert first == "`pay` did not finish. The user stopped it." + check
+    assert second == "`pay` did not finish. The user stopped it." + ("" if kept else check)
 
 
 async def test_slashes_in_ids_name_one_call_each(shop: Shop) -> None:
