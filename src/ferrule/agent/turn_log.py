@@ -51,6 +51,9 @@ class ConversationJournal:
     async def settled(self) -> None:
         """Wait until what was written is kept; raises `TurnStateError` if it cannot be."""
 
+    def leave(self) -> None:
+        """Keep what was written, and nothing more: the turn goes on elsewhere."""
+
     def close(self) -> None:
         """Keep nothing more."""
 

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from ferrule.agent.agent_events import WaitingCall
+    from ferrule.agent.turn_log import ConversationJournal
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
     from ferrule.pipeline.confirm import Answer
     from ferrule.pipeline.run import Runtime
     from ferrule.service.limits import GateTurn
-    from ferrule.service.request_turns import RequestJournal
     from ferrule.service.writer import GroupWriter
 
 logger = logging.getLogger("ferrule.service")
@@ -73,7 +73,7 @@ class LiveCall:
     """What it waits for, where it leaves this instance's memory without having ended."""
     paused = False
     """Whether that is stored."""
-    journal: RequestJournal | None = None
+    journal: ConversationJournal | None = None
     """What keeps the steps of its turn."""
     left = False
     """Whether its turn goes on elsewhere, because this instance stops."""

@@ -77,7 +77,7 @@ class RequestJournal(ConversationJournal):
             raise TurnStateError(_GONE_ON)
 
     def leave(self) -> None:
-        """Keep what was written, and nothing more: the turn goes on elsewhere, so no call begins here any more."""
+        """No call begins here any more, either."""
         self._left = self._closed = True
 
     def close(self) -> None:
