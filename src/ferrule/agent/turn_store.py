@@ -88,7 +88,7 @@ class TurnStore:
         key: bytes | str | Sequence[bytes | str] | None = None,
         expires: float | None = 30 * _DAY,
     ) -> None:
-        if expires is not None and not (isinstance(expires, (int, float)) and 0 < expires < inf):
+        if expires is not None and not 0 < expires < inf:
             raise ValueError(f"`expires` is a number of seconds above 0, or None, not {expires!r}.")
         self.path = Path(path).absolute() if path is not None else None
         self.expires = expires
