@@ -20,6 +20,7 @@ from ferrule.agent.output import OutputForm
 from ferrule.agent.step_tools import ShownTools, StepContext, toolset
 from ferrule.agent.turn import Turn, end_task
 from ferrule.core.model import NO_SETTINGS, ModelSettings, Usage, UserMessage, check_settings
+from ferrule.core.signatures import is_a
 from ferrule.core.tool import Tool
 from ferrule.pipeline.run import Runtime
 
@@ -53,14 +54,6 @@ Validator = TypeVar("Validator", bound="Callable[..., Any]")
 
 async def _as_said(text: str) -> UserMessage:
     return UserMessage(text)
-
-
-def _is_a(deps: object, kind: type[Any]) -> bool:
-    """Whether it is of that type, as far as can be said: a protocol may be one that can't be checked."""
-    try:
-        return isinstance(deps, kind)
-    except TypeError:
-        return True
 
 
 _DEFAULT_LIMITS = AgentLimits()
@@ -522,7 +515,7 @@ class Agent(Generic[DepsT, OutputT]):
         wanted = self.deps_type or self.active.deps_type
         if deps is None and wanted is not None and self.parent is None:
             raise TypeError(f"This agent's tools work with a {wanted.__name__}: pass `deps=…` with each turn.")
-        if self.deps_type is not None and deps is not None and not _is_a(deps, self.deps_type):
+        if self.deps_type is not None and deps is not None and not is_a(deps, self.deps_type):
             raise TypeError(f"This agent's `deps` are a {self.deps_type.__name__}, not {type(deps).__name__}.")
         return deps
 

@@ -25,7 +25,7 @@ from ferrule.core.description import parse_docstring
 from ferrule.core.errors import DefinitionError
 from ferrule.core.params import ModelParams, no_json_form
 from ferrule.core.schemas import Schema, referred
-from ferrule.core.signatures import doc_of, hints_of, is_context, needs_deps, shown_parameters, two_contexts
+from ferrule.core.signatures import doc_of, hints_of, is_context, shown_parameters, two_contexts, wanted_deps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -376,7 +376,7 @@ class Compiled:
 
     params: ModelParams
     context_name: str | None
-    needs_deps: bool
+    wanted_deps: Any
 
 
 def compile_function(
@@ -433,7 +433,7 @@ def compile_function(
     build = partial(_model, name, fields)
     schema = plain_schema(name, {key: info for key, (_, info) in fields.items()})
     params = ModelParams(build() if schema is None else build, schema)
-    return Compiled(params, context_name, context_name is not None and needs_deps([hints[context_name]]))
+    return Compiled(params, context_name, wanted_deps([hints[context_name]]) if context_name else None)
 
 
 def _model(name: str, fields: dict[str, Any]) -> type[BaseModel]:

@@ -16,11 +16,11 @@ from ferrule.core.signatures import (
     doc_of,
     hints_of,
     may_be_context,
-    needs_deps,
     refuse_second_context,
     shown_parameters,
     signature_of,
     surroundings,
+    wanted_deps,
     without_partials,
     written,
 )
@@ -185,8 +185,7 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         compiled = self.compiled()
         self._context_name = compiled.context_name
         self.wants_context = compiled.context_name is not None
-        if compiled.needs_deps:
-            self.needs = self.needs | {"deps"}
+        self.deps_type = compiled.wanted_deps
         return compiled.params
 
     def compiled(self) -> Compiled:
@@ -452,8 +451,7 @@ class RawTool(Tool[Any]):
         self.handler: Callable[..., Any] = handler
         self._settle(name, options, style_of(handler))
         self.wants_context = _takes_context(name, handler)
-        if needs_deps(annotations_of(written(handler)).values()):
-            self.needs = self.needs | {"deps"}
+        self.deps_type = wanted_deps(annotations_of(written(handler)).values())
         self._model = schema if isinstance(schema, type) else None
         self._schema_params: SchemaParams | None = None
         if self._model is not None:

@@ -210,20 +210,31 @@ def is_context(annotation: Any) -> bool:
     return origin is ToolContext
 
 
-def needs_deps(annotations: Iterable[Any]) -> bool:
-    """Whether one of them is `ToolContext[Shop]`, which asks for a `Shop`; not `ToolContext[Shop | None]`."""
+def wanted_deps(annotations: Iterable[Any]) -> Any:
+    """The `Shop` that a `ToolContext[Shop]` among them asks for; None without one, and for `ToolContext[Shop | None]`.
+
+    It is `object` where only type checkers know what the annotation names.
+    """
     for one in annotations:
         if isinstance(one, str):  # a name in it may be known to type checkers alone
             found = _CONTEXT_OF.search(one)
             if found is not None and not _MAY_BE_NOTHING.search(found[1]):
-                return True
+                return object
         elif get_origin(one) is ToolContext:
             wanted: Any = get_args(one)[0]
             if wanted not in (Any, object, None, NoneType) and NoneType not in get_args(wanted):
-                return True
-        elif needs_deps(get_args(one) if get_origin(one) in (Union, UnionType, Annotated) else ()):
-            return True
-    return False
+                return wanted
+        elif get_origin(one) in (Union, UnionType, Annotated) and (wanted := wanted_deps(get_args(one))) is not None:
+            return wanted
+    return None
+
+
+def is_a(value: object, kind: Any) -> bool:
+    """Whether it is of that type, as far as can be said: a protocol may be one that can't be checked."""
+    try:
+        return isinstance(value, kind)
+    except TypeError:
+        return True
 
 
 def may_be_context(target: Any, parameter: str, local_names: Mapping[str, Any]) -> bool:

@@ -161,6 +161,7 @@ class Tool(Generic[P]):
     idempotent: bool = False
     timeout: float | None = None
     needs: frozenset[str] = frozenset()
+    deps_type: Any = None  # the `Shop` of a tool that takes a `ToolContext[Shop]`
     max_result: int | None = None
     grace: float | None = None
     """Seconds that it needs to stop, if more than `Limits.grace`, as for ending processes or undoing its work."""
@@ -242,10 +243,9 @@ class Tool(Generic[P]):
         if not any("run" in vars(owner) for owner in type(self).__mro__ if owner is not Tool):
             raise DefinitionError(f"{type(self).__name__} has no `run`. Write `def run(self, params, context)`.")
         self._settle(self.name or type(self).__name__, {**declared, **options}, style_of(self.run))
-        from ferrule.core.signatures import annotations_of, needs_deps, written
+        from ferrule.core.signatures import annotations_of, wanted_deps, written
 
-        if needs_deps(annotations_of(written(self.run)).values()):
-            self.needs = self.needs | {"deps"}
+        self.deps_type = wanted_deps(annotations_of(written(self.run)).values())
 
     def _settle(self, name: str, options: Mapping[str, Any], style: Style) -> None:
         """Check the options and apply them. Every way of making a tool ends here."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from ferrule.core.access import Mode
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import advice, joined, phrase
+from ferrule.core.signatures import is_a
 from ferrule.core.tool import Kind, Tool
 from ferrule.pipeline.cleaning import clean_text, stopped_by
 from ferrule.pipeline.stages import Decision, Verdict
@@ -67,8 +68,7 @@ class UsableTools(Filtered):
         self._denying = policy if isinstance(policy, DeniesTools) else None
 
         def usable(tool: Tool[Any]) -> bool:
-            lacking = (tool.roles or tool.needs) and _lacks_context(tool, session, None) is not None
-            return not lacking and not (self._denying is not None and self._denying.denies(tool))
+            return _lacks_context(tool, session, None) is None and not (self._denying is not None and self._denying.denies(tool))
 
         super().__init__(source, usable)
 
@@ -177,7 +177,7 @@ def decide(
     `said` is what the policy has just said of it, if it was asked.
     """
     tool = invocation.tool
-    if (tool.roles or tool.needs) and (stopped := _lacks_context(tool, session, call)) is not None:
+    if (stopped := _lacks_context(tool, session, call)) is not None:
         return Decision(Verdict.DENY, stopped.message), stopped
     try:
         decision = policy.decide(invocation, session) if said is None else said
@@ -269,6 +269,8 @@ def _tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
 
 def _lacks_context(tool: Tool[Any], session: Session, call: Call | None) -> StoppedError | None:
     """The early exit of a call whose tool is not for this caller, or needs something that the session lacks."""
+    if not (tool.roles or tool.needs) and tool.deps_type is None:
+        return None
     caller = session.caller
     if tool.roles and caller.role not in tool.roles:
         who = phrase("the role `{role}`", role=caller.role) if caller.role else phrase("a caller without a role")
@@ -283,7 +285,8 @@ def _lacks_context(tool: Tool[Any], session: Session, call: Call | None) -> Stop
         "tenant": caller.tenant, "user": caller.user, "role": caller.role, "model": session.model_adapter,
         "deps": deps is not None,
     }  # fmt: skip
-    if lacking := sorted(need for need in tool.needs if not have[need]):
+    needs = tool.needs if tool.deps_type is None else {*tool.needs, "deps"}
+    if lacking := sorted(need for need in needs if not have[need]):
         return StoppedError(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
@@ -292,4 +295,13 @@ def _lacks_context(tool: Tool[Any], session: Session, call: Call | None) -> Stop
             if lacking == ["deps"]
             else phrase("The program that embeds Ferrule must set it on the session; another call will not help."),
         )
+    if tool.deps_type is not None and not is_a(deps, tool.deps_type):
+        wanted = getattr(tool.deps_type, "__name__", str(tool.deps_type))
+        return StoppedError(
+            Stage.AUTHORISE,
+            ErrorKind.PERMISSION,
+            phrase("`{name}` works with deps of the type {wanted}, not {given}.", name=tool.name, wanted=wanted,
+                   given=type(deps).__name__),
+            phrase("The program that embeds Ferrule must pass `deps=…` with the run; another call will not help."),
+        )  # fmt: skip
     return None
