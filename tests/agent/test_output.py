@@ -88,8 +88,8 @@ def read_by_model(agent: Agent[Any, Any]) -> str:
     ("output", "arguments", "value"),
     [
         (Refund, GOOD, Refund(order="A1", cents=500)),
-        (Point, {"output": {"x": 1}}, Point(1)),
-        (Row, {"output": {"name": "a"}}, {"name": "a"}),
+        (Point, {"x": 1}, Point(1)),
+        (Row, {"name": "a"}, {"name": "a"}),
         (int, {"output": 7}, 7),
         (list[Point], {"output": [{"x": 1}, {"x": 2, "y": 3}]}, [Point(1), Point(2, 3)]),
         (Literal["a", "b"], {"output": "b"}, "b"),

@@ -226,7 +226,11 @@ def told(annotation: Any, text: str) -> str:
         (Pair, "5", snapshot('type it: expected array [integer, string (optional, default "x")], got integer 5')),
         (Item, "{}", snapshot("missing it.name: required, but missing (expected string)")),
         (Item, '"x"', snapshot('type it: expected object {"name": string}, got string "x"')),
-        (Point, '{"x": "a", "y": 1}', snapshot('type it.x: expected integer, got string "a"')),
+        (
+            Point,
+            '{"x": "a", "y": 1}',
+            snapshot('type it.x: expected integer, got string "a" | unknown it.y: unknown field. Known fields: `x`'),
+        ),
         (Point, "5", snapshot('type it: expected object {"x": integer}, got integer 5')),
         (
             Address,

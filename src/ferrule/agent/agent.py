@@ -19,6 +19,7 @@ from ferrule.agent.model_hooks import ModelHooks
 from ferrule.agent.output import OutputForm
 from ferrule.agent.step_tools import ShownTools, StepContext, toolset
 from ferrule.agent.turn import Turn, end_task
+from ferrule.core.context import require_type
 from ferrule.core.model import NO_SETTINGS, ModelSettings, Usage, UserMessage, check_settings
 from ferrule.core.signatures import is_a
 from ferrule.core.tool import Tool
@@ -106,10 +107,11 @@ class Agent(Generic[DepsT, OutputT]):
             raise TypeError(f"An Agent takes a model, not {model!r}{meant}.")
         if runtime is not None and not hasattr(runtime, "batch"):
             raise TypeError(f"`runtime` is a Runtime, not {runtime!r}. Tools come second: Agent(model, [find_order]).")
-        if not isinstance(limits, AgentLimits):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"`limits` is an AgentLimits, not {type(limits).__name__}.")
-        if budget is not None and not isinstance(budget, Budget):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"`budget` is a Budget, not {type(budget).__name__}.")
+        require_type(AgentLimits, limits=limits)
+        require_type(Budget, or_none=True, budget=budget)
+        require_type(Conversation, or_none=True, conversation=conversation)
+        if not (isinstance(system, str) or callable(system)):
+            raise TypeError(f"`system` is text, or a function that gives it, not {system!r}.")
         self._choose_tools: Callable[[Session], Toolset] | None = None
         source: ToolSource | None = None
         if callable(tools) and not isinstance(tools, Tool):

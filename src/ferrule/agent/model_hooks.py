@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.model import AssistantMessage, ModelRequest, UserMessage
 from ferrule.core.phrases import phrase
-from ferrule.pipeline.hooks import NO_REASON, HookReply, ask_hook
+from ferrule.pipeline.hooks import NO_REASON, HookReply, ask_hook, hooks_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -46,11 +46,7 @@ class ModelHooks:
     """The model hooks of an agent, which run one after the other in the order given."""
 
     def __init__(self, hooks: Iterable[ModelHook] = ()) -> None:
-        listed = tuple(hooks)
-        if odd := [one for one in listed if not isinstance(one, ModelHook)]:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(
-                f"An Agent's hooks are of the type ModelHook, not {odd[0]!r}. Hooks of calls go to a Runtime."
-            )
+        listed = hooks_of(ModelHook, hooks, "Hooks of calls go to a Runtime.")
         self._before = [hook for hook in listed if hook.before is not None]
         self._after = [hook for hook in listed if hook.after is not None]
         self.checks_requests, self.checks_answers = bool(self._before), bool(self._after)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import inspect
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_origin, is_typeddict
 
 from ferrule.agent.agent_events import OutputDelta
 from ferrule.agent.calling import Calling, bounded
@@ -72,9 +72,11 @@ class FinalTool(Tool[Any]):
     A strict one is not shown as a tool: the model's words are held to its parameters.
     """
 
-    def __init__(self, name: str, model: Any, *, wrapped: bool, strict: bool = False, about: str = "") -> None:
-        self._model = model
-        self.wrapped = wrapped
+    def __init__(self, name: str, types: Sequence[Any], *, strict: bool = False) -> None:
+        self.wrapped = len(types) > 1 or not _has_fields(types[0])
+        self._type = types[0]
+        self._model = types[0] if _is_model(types[0]) and not self.wrapped else _model_of(types, wrapped=self.wrapped)
+        about = "" if self.wrapped else _about(types[0])
         description = Description("\n\n".join(filter(None, [_HOW if not strict else "", about])) or "The final answer.")
         self._settle(name, {"kind": "readonly", "description": description, "strict": strict}, Style.ASYNC)
 
@@ -87,7 +89,9 @@ class FinalTool(Tool[Any]):
         return self.value(params)
 
     def value(self, params: Any) -> Any:
-        return params.output if self.wrapped else params
+        if self.wrapped:
+            return params.output
+        return params if self._model is self._type else params.root
 
 
 class OutputForm:
@@ -100,8 +104,9 @@ class OutputForm:
         """All types as one schema, unless only a final tool will do."""
         self.validators: list[Callable[..., Any]] = []
         alternatives = list(_alternatives(wanted))
-        if odd := [one for one in alternatives if isinstance(one, str) or _is_object(one)]:
-            raise DefinitionError(f"An output is a type or a function, not {odd[0]!r}.")
+        for one in alternatives or [wanted]:
+            if wanted is None or isinstance(one, (str, list, tuple)) or _is_object(one):
+                raise DefinitionError(f"An output is a type or a function, not {one!r}.")
         functions = [one for one in alternatives if _is_function(one)]
         types = [one for one in alternatives if not _is_function(one)]
         self.takes_words = str in types
@@ -109,21 +114,16 @@ class OutputForm:
         types = [one for one in types if one is not str]
         for function in functions:
             self._add(cast("Tool[Any]", function) if isinstance(function, FunctionTool) else FunctionTool(function))
-        models = [one for one in types if _is_model(one)]
-        others = [one for one in types if not _is_model(one)]
-        several = len(models) + bool(others) > 1
-        for model in models:
-            name = re.sub(r"\W+", "_", f"{_FINAL}_{model.__name__}").strip("_") if several else _FINAL
-            self._add(FinalTool(name, model, wrapped=False, about=inspect.cleandoc(model.__doc__ or "")))
+        named = [one for one in types if _has_fields(one)]
+        others = [one for one in types if not _has_fields(one)]
+        several = len(named) + bool(others) > 1
+        for one in named:
+            name = re.sub(r"\W+", "_", f"{_FINAL}_{one.__name__}").strip("_") if several else _FINAL
+            self._add(FinalTool(name, [one]))
         if others:
-            self._add(FinalTool(_FINAL, _wrapper(others), wrapped=True))
+            self._add(FinalTool(_FINAL, others))
         if types and not functions and not self.takes_words:
-            alone = models[0] if len(types) == 1 and models else None
-            about = inspect.cleandoc(alone.__doc__ or "") if alone is not None else ""
-            wrapped = alone is None
-            self.native = FinalTool(
-                _FINAL, _wrapper(types) if wrapped else alone, wrapped=wrapped, strict=True, about=about
-            )
+            self.native = FinalTool(_FINAL, types, strict=True)
 
     def _add(self, tool: Tool[Any]) -> None:
         if tool.name in self.tools:
@@ -162,7 +162,8 @@ def _is_function(one: Any) -> bool:
 
 def _is_object(one: Any) -> bool:
     """Whether it is an object of a pydantic model or a dataclass where its type is meant."""
-    return not isinstance(one, type) and (hasattr(one, "model_fields_set") or hasattr(one, "__dataclass_fields__"))
+    is_type = isinstance(one, type) or get_origin(one) is not None
+    return not is_type and (hasattr(one, "model_fields_set") or hasattr(one, "__dataclass_fields__"))
 
 
 def _is_model(one: Any) -> bool:
@@ -171,14 +172,27 @@ def _is_model(one: Any) -> bool:
     return isinstance(one, type) and issubclass(one, BaseModel) and not issubclass(one, RootModel)
 
 
-def _wrapper(types: Sequence[Any]) -> Any:
-    """A model whose one field is any of these types: arguments are an object, whatever the output is."""
-    from pydantic import ConfigDict, create_model
+def _has_fields(one: Any) -> bool:
+    """Whether its JSON is an object with the fields that it declares."""
+    return isinstance(one, type) and (_is_model(one) or is_dataclass(one) or is_typeddict(one))
+
+
+def _about(one: type[Any]) -> str:
+    """What its author wrote about it; a dataclass without words of its own has its signature there."""
+    about = inspect.cleandoc(one.__doc__ or "")
+    return "" if is_dataclass(one) and about.startswith(f"{one.__name__}(") else about
+
+
+def _model_of(types: Sequence[Any], *, wrapped: bool) -> Any:
+    """A model of one type's fields; or one whose only field is any of the types, because arguments are an object."""
+    from pydantic import ConfigDict, RootModel, create_model
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
     from ferrule.core.signatures import understood
 
     try:
+        if not wrapped:
+            return RootModel[understood(types[0])]
         config = ConfigDict(extra="forbid")
         union: Any = Union[tuple(map(understood, types))]  # noqa: UP007 - built from values
         return create_model(_FINAL, __config__=config, output=(union, ...))

@@ -58,6 +58,14 @@ def refuse_single(kind: str, **given: object) -> None:
             raise TypeError(f"{kind}: `{name}` takes a list. Write {name}=[{str(value)!r}].")
 
 
+def require_type(kind: type[Any], *, or_none: bool = False, **given: object) -> None:
+    """Refuse what is of another type."""
+    for name, value in given.items():
+        if not isinstance(value, kind) and not (or_none and value is None):
+            article = "an" if kind.__name__[0] in "AEIOU" else "a"
+            raise TypeError(f"`{name}` is {article} {kind.__name__}, not {type(value).__name__}.")
+
+
 @dataclass(slots=True, frozen=True, kw_only=True)
 class SandboxChoice:
     """The user's choices for shell commands: whether they are sandboxed, what the sandbox allows, and what becomes of

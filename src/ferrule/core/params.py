@@ -53,7 +53,7 @@ def closed_validator(model: type[BaseModel]) -> SchemaValidator | None:
 
 def close_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
     """Say the same in the JSON Schema that models are shown."""
-    models = [node for node in parts(model.__pydantic_core_schema__) if node.get("type") == "model"]
+    models = [node for node in parts(model.__pydantic_core_schema__) if str(node.get("type")) in _FIELDS_OF]
     says = {getattr(node["cls"], "__name__", ""): _is_open(node) for node in reversed(models)}
     root = says.get(model.__name__, False)
     for name, part in [(None, schema), *schema.get("$defs", {}).items()]:
@@ -62,8 +62,14 @@ def close_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
             part.setdefault("additionalProperties", False)
 
 
+_FIELDS_OF = {"model": "model-fields", "dataclass": "dataclass-args", "typed-dict": "typed-dict"}
+"""Where a core schema has the fields of each kind of object."""
+
+
 def _is_open(node: Any) -> bool:
-    return node.get("type") == "model" and "extra" not in getattr(node.get("cls"), "model_config", {})
+    if node.get("type") == "model":
+        return "extra" not in getattr(node.get("cls"), "model_config", {})
+    return str(node.get("type")) in _FIELDS_OF and "extra_fields_behavior" not in node.get("config", {})
 
 
 def _is_lazy(node: Any) -> bool:
@@ -78,20 +84,20 @@ def _any_open(node: Any, *, finite: bool) -> bool:
             return not finite and node.get("allow_inf_nan") is not False
         if kind == "model":
             finite = node.get("config", {}).get("allow_inf_nan") is False
-            if _is_open(node):
-                return True
+        if _is_open(node):
+            return True
         return _is_lazy(node) or any(_any_open(part, finite=finite) for part in node.values())
     return isinstance(node, (list, tuple)) and any(_any_open(part, finite=finite) for part in cast("list[Any]", node))
 
 
 def _closed(node: Any, owner: Any) -> Any:
-    """A copy of a core schema with open models closed."""
+    """A copy of a core schema in which no object takes fields that it doesn't have, unless its author says so."""
     if isinstance(node, dict):
         node = cast("dict[str, Any]", node)
-        if node.get("type") == "model":
+        if str(node.get("type")) in _FIELDS_OF:  # a field can have that name
             owner = node
         copied = {key: _closed(part, owner) if key != "cls" else part for key, part in node.items()}
-        if node.get("type") == "model-fields" and owner is not None and _is_open(owner):
+        if owner is not None and node.get("type") == _FIELDS_OF[owner["type"]] and _is_open(owner):
             copied["extra_behavior"] = "forbid"
         if node.get("type") == "float":
             copied["allow_inf_nan"] = False
@@ -286,8 +292,12 @@ class ModelParams:
     def schema(self) -> dict[str, Any]:
         if self._schema is None:
             schema = _json_schema(self.model)
-            if "$ref" in schema:  # a model that holds itself stands among its own definitions
+            if "$ref" in schema:  # a model that holds itself is among its own definitions, and so is a dataclass
+                own = schema["$ref"]
                 schema = dict(followed(schema, schema))
+                if str(schema).count(repr(own)) == 0:
+                    del schema["$defs"][own.rpartition("/")[2]]
+                    schema = {key: part for key, part in schema.items() if part or key != "$defs"}
                 schema["properties"] = {name: dict(prop) for name, prop in schema["properties"].items()}
             schema.pop("title", None)
             schema.pop("description", None)

@@ -17,17 +17,17 @@ from mcp.types import JSONRPCError
 from starlette.responses import PlainTextResponse, Response
 
 from ferrule.app.listening import CannotListen, listen, serve_app, url_of
+from ferrule.core.context import require_type
 from ferrule.core.http_fetch import is_local
 from ferrule.mcp_server.opening import NAME
 from ferrule.mcp_server.server import McpServer
 from ferrule.mcp_server.stdio import RefusedMessage, read_message
+from ferrule.pipeline.run import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from ferrule.pipeline.run import Runtime
 
 
 # What comes over HTTP, looked at before the SDK reads it.
@@ -305,6 +305,7 @@ def asgi_app(
     this machine's own; `["*"]` is any, for a server that knows its clients by a `token` or by middleware. Pages of
     other sites cannot use it from a browser. `instructions` are for the client's model.
     """
+    require_type(Runtime, runtime=runtime)
     if isinstance(allowed_hosts, str):
         raise TypeError(f"`allowed_hosts` is a list. Write [{allowed_hosts!r}].")
     if token is not None:

@@ -20,7 +20,7 @@ from mcp.shared.subscriptions import ToolsListChanged
 from pydantic import ValidationError
 
 from ferrule._version import __version__
-from ferrule.core.context import Session
+from ferrule.core.context import Session, require_type
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import PartialOutput, Progress
 from ferrule.core.result import ErrorInfo
@@ -272,6 +272,9 @@ class McpServer:
             if open_session is None:
                 raise TypeError("Tools alone cannot be called. Give a Runtime with them, or `open_session`.")
         else:
+            from ferrule.pipeline.run import Runtime
+
+            require_type(Runtime, runtime=runtime)
             tools = runtime.usable_tools()  # what is always denied can still be called, and says why it is
             open_session = open_session or partial(RuntimeSession, runtime, close)
         self.definitions = Definitions(tools, portable=portable, page_size=page_size)

@@ -76,6 +76,8 @@ class Recording:
     """The recorders of a runtime. One that fails or is slow harms neither the call nor the others."""
 
     def __init__(self, recorders: Iterable[Recorder]) -> None:
+        if hasattr(recorders, "record"):
+            raise TypeError(f"Recorders come in a list, also where there is one: write recorders=[{recorders!r}].")
         self.recorders = tuple(recorders)
         for one in self.recorders:
             if not callable(getattr(one, "record", None)):

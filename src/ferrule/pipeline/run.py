@@ -17,7 +17,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, overload
 
 from ferrule.core.call import DEFAULT_LIMITS, Limits, RawCall
-from ferrule.core.context import Session, ToolContext, innermost, keep_by, keeper_of, try_first
+from ferrule.core.context import Session, ToolContext, innermost, keep_by, keeper_of, require_type, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, out_of_resources
 from ferrule.core.events import Done, Pending
 from ferrule.core.languages import in_language, require_language
@@ -126,6 +126,10 @@ class Runtime:
             raise TypeError(f"`ask` is a function that gets a question and gives an answer, not {ask!r}.")
         if mcp_servers is not None and not isinstance(mcp_servers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f'mcp_servers are written by name, {{"clock": {{"command": …}}}}, not {mcp_servers!r}.')
+        if tracer is not None and not hasattr(tracer, "span"):
+            raise TypeError(f"`tracer` is an object such as SpanTracer(), not {tracer!r}.")
+        require_type(Limits, limits=limits)
+        require_type(Session, or_none=True, session=session)
         self.policy: Policy = policy if policy is not None else DefaultPolicy()
         if (check_tools := getattr(self.policy, "check_tools", None)) is not None:
             check_tools(self.tools)
