@@ -83,7 +83,7 @@ def test_an_answer_that_no_model_gave_is_raised_and_never_empty_text() -> None:
     """M1: a script that prints `.text` must not print an empty line where there is no key, no network or no model."""
     agent, _ = agent_with(["One."])
     assert agent.answer_sync("go").text == "One."
-    with pytest.raises(ModelError, match="The script has 1 replies and was asked for one more"):
+    with pytest.raises(ModelError, match="The script has no reply to request 2"):
         agent.answer_sync("go")
     agent.model = ScriptedModel(["Back."])
     assert agent.answer_sync("go").text == "Back."

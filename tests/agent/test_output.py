@@ -542,9 +542,52 @@ async def test_a_validator_that_says_yes_or_no_is_explained(said: bool) -> None:
     assert str(caught.value).startswith(f"The output validator `check` returned {said}, and what it returns replaces")
 
 
+async def test_a_validator_cannot_replace_the_output_with_another_type() -> None:
+    agent = Agent(ScriptedModel([FINAL, FINAL]), output=Refund)
+
+    @agent.output_validator
+    def check(refund: Refund) -> str:
+        return "too much"
+
+    with pytest.raises(TypeError, match="The output validator `check` returned 'too much', and what it returns repl"):
+        await agent.answer("go")
+
+    @agent.output_validator
+    def again(output: Any) -> Any:
+        return Refund(order=output.order, cents=1)
+
+    agent.output_form.validators.remove(check)
+    assert (await agent.answer("go")).output == Refund(order="A1", cents=1)
+
+
+def test_a_validator_takes_the_output_or_the_context_and_the_output() -> None:
+    agent = Agent(ScriptedModel([]), output=Refund)
+    for wrong in (lambda: None, lambda context, output, more: None):
+        with pytest.raises(TypeError, match="An output validator takes the output, or the context and the output"):
+            agent.output_validator(wrong)
+
+
+def test_an_object_of_any_kind_is_given_by_its_own_fields() -> None:
+    model = ScriptedModel([call("final_answer_Point", {"x": 1, "z": 2}), call("final_answer_Row", {"name": "a"})])
+    assert Agent(model, output=[Refund, Point, Row]).answer_sync("go").output == {"name": "a"}
+    shown = {one.name: one for one in model.requests[0].tools}
+    assert list(shown) == ["final_answer_Refund", "final_answer_Point", "final_answer_Row"]
+    assert shown["final_answer_Point"].input_schema == snapshot(
+        {
+            "properties": {"x": {"type": "integer"}, "y": {"default": 0, "type": "integer"}},
+            "required": ["x"],
+            "type": "object",
+            "additionalProperties": False,
+        }
+    )
+    assert "Point(" not in shown["final_answer_Point"].description.text
+    (result,) = cast("ToolResults", model.requests[1].messages[-1]).results
+    assert "- `z`: unknown field. Known fields: `x`, `y`" in result.llm_content
+
+
 async def test_wrong_uses_of_an_agent_are_explained() -> None:
     model = ScriptedModel(["x"])
-    for wrong in ("Refund", Refund(order="A", cents=1)):
+    for wrong in ("Refund", Refund(order="A", cents=1), Point(1), None, []):
         with pytest.raises(DefinitionError, match="An output is a type or a function, not "):
             Agent(model, output=wrong)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match=r"`runtime` is a Runtime, not \[.*\. Tools come second"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -63,7 +63,10 @@ async def test_a_name_that_no_tool_has_ends_the_turn() -> None:
 
 async def test_a_text_is_not_a_list_of_tools() -> None:
     agent, _ = agent_with(["ok"], prepare=lambda step: "add")
-    with pytest.raises(TypeError, match=r"Write \['add'\]"):
+    with pytest.raises(TypeError, match="`prepare` returns a list of tools, or None for all of them, not 'add'"):
+        await agent.answer("go")
+    agent.prepare = lambda step: cast("Any", True)
+    with pytest.raises(TypeError, match="`prepare` returns a list of tools, or None for all of them, not True"):
         await agent.answer("go")
 
 

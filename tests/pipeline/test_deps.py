@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from inline_snapshot import snapshot
@@ -43,6 +43,11 @@ def whose(context: ToolContext[Shop]) -> str:
     return context.deps.name
 
 
+@dataclass
+class Office:
+    name: str
+
+
 @tool(kind="readonly")
 async def ask_whose(context: ToolContext) -> str:
     """Ask another tool."""
@@ -76,7 +81,7 @@ class WhoseClass(Tool[NoParams]):
 
     kind = "readonly"  # pyright: ignore[reportAssignmentType]
 
-    async def run(self, params: NoParams, context: ToolContext[Shop]) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
+    async def run(self, params: NoParams, context: ToolContext[Shop]) -> str:
         return context.deps.name
 
 
@@ -84,7 +89,7 @@ def handle(arguments: dict[str, Any], context: ToolContext[Shop]) -> str:
     return context.deps.name
 
 
-WHOSE_RAW = raw_tool("whose_raw", {"type": "object"}, handle, kind="readonly")  # pyright: ignore[reportArgumentType]
+WHOSE_RAW = raw_tool("whose_raw", {"type": "object"}, handle, kind="readonly")
 BOTH = composite("both", steps=[("one", "whose", {})], params=NoParams, kind="readonly")
 TOOLS = [whose, ask_whose, ask_whose_sync, maybe, cached, WhoseClass(), WHOSE_RAW, BOTH]
 TAKING = ["whose", "ask_whose", "ask_whose_sync", "maybe", "WhoseClass", "whose_raw", "both"]
@@ -210,3 +215,33 @@ def test_an_agent_that_was_given_a_type_is_not_run_without_them() -> None:
         agent.answer_sync("Whose?")  # pyright: ignore[reportCallIssue]
     assert model.requests == []
     assert not agent.working
+
+
+@pytest.mark.parametrize("one", [whose, WhoseClass(), WHOSE_RAW], ids=["function", "class", "raw"])
+def test_deps_of_another_type_are_refused_before_the_tool_runs(one: Tool[Any]) -> None:
+    runtime = Runtime([one])
+    refused = runtime.run_sync(one.name, deps=Office("Ada's"))
+    assert refused.error is not None
+    assert refused.error.kind == "permission_error"
+    assert refused.error.message == f"`{one.name}` works with deps of the type Shop, not Office."
+    assert runtime.run_sync(one.name, deps=Shop("Ada's")).llm_content == "Ada's"
+
+
+def test_deps_fit_a_protocol_and_a_union_where_they_can_be_checked() -> None:
+    class Named(Protocol):
+        name: str
+
+    @tool(kind="readonly")
+    def by_protocol(context: ToolContext[Named]) -> str:
+        """Whose."""
+        return context.deps.name
+
+    @tool(kind="readonly")
+    def by_union(context: ToolContext[Shop | Office]) -> str:
+        """Whose."""
+        return context.deps.name
+
+    runtime = Runtime([by_protocol, by_union])
+    for name in ("by_protocol", "by_union"):
+        assert runtime.run_sync(name, deps=Office("Ada's")).data == "Ada's"
+    assert not runtime.run_sync("by_union", deps="Ada's").success

@@ -64,8 +64,10 @@ def test_a_taken_name_is_replaced_when_asked_per_call_or_per_registry() -> None:
 
 
 def test_what_is_no_tool_is_refused_with_a_hint() -> None:
-    with pytest.raises(TypeError, match="Make one with @tool"):
+    with pytest.raises(TypeError, match=r"`print` is a function, not a tool: write @tool above it, or tool\(print\)"):
         Registry().register(print)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Make one with @tool"):
+        Registry().register("print")  # type: ignore[arg-type]
 
 
 def test_unregistering_removes_and_says_whether_there_was_one() -> None:

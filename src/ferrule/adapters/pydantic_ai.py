@@ -158,9 +158,9 @@ def from_pydantic_ai(
     """A pydantic-ai tool, or a function that could be one, as a tool of Ferrule. A `FunctionToolset` has them in
     `tools.values()`.
 
-    Its `RunContext` has the call's id and what `deps` returns, and no model. One with `requires_approval` asks first;
-    a tool that raises `ApprovalRequired` by itself needs the option `requires_permission=True`. The other options are
-    those of any tool.
+    Its `RunContext` has the call's id and no model; its `deps` are those of the call, or what the function `deps`
+    returns. One with `requires_approval` asks first; a tool that raises `ApprovalRequired` by itself needs the option
+    `requires_permission=True`. The other options are those of any tool.
     """
     inner = cast("PydanticTool[Any]", tool if isinstance(tool, PydanticTool) else PydanticTool(tool))
     schema = inner.function_schema
@@ -175,7 +175,7 @@ def from_pydantic_ai(
 
     def prepared(arguments: dict[str, Any], context: ToolContext) -> tuple[dict[str, Any], RunContext[Any]]:
         run = RunContext[Any](
-            deps=deps(context) if deps is not None else None,
+            deps=deps(context) if deps is not None else context.deps,
             model=cast("Any", None),
             usage=RunUsage(),
             tool_name=inner.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import uuid
 from collections import deque
 from contextlib import aclosing, contextmanager
@@ -112,6 +113,10 @@ class Agent(Generic[DepsT, OutputT]):
         require_type(Conversation, or_none=True, conversation=conversation)
         if not (isinstance(system, str) or callable(system)):
             raise TypeError(f"`system` is text, or a function that gives it, not {system!r}.")
+        if deps_type is not None and not callable(deps_type):
+            raise TypeError(f"`deps_type` is a class, not {deps_type!r}. Put several objects into a dataclass.")
+        if inspect.iscoroutinefunction(tools):
+            raise TypeError("A function that gives the tools isn't async. Let `prepare` choose among them: it may be.")
         self._choose_tools: Callable[[Session], Toolset] | None = None
         source: ToolSource | None = None
         if callable(tools) and not isinstance(tools, Tool):
@@ -202,6 +207,8 @@ class Agent(Generic[DepsT, OutputT]):
         It may be async. What it raises as `ToolError` or `ValueError` is for the model, which then tries again. What it
         returns takes the output's place, unless that is None.
         """
+        if len(inspect.signature(validator).parameters) not in (1, 2):
+            raise TypeError(f"An output validator takes the output, or the context and the output: {validator!r}.")
         self.output_form.validators.append(validator)
         return validator
 

@@ -51,9 +51,7 @@ class AgentLimits:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            value = getattr(self, one.name)
-            if value is not None and not 0 < value < float("inf"):
-                raise _must_be_above_0("AgentLimits", one.name, value)
+            _require_above_0("AgentLimits", one.name, getattr(self, one.name))
 
 
 GO_ON = phrase("Nothing is lost: say how to continue, or raise the limit.")
@@ -225,8 +223,7 @@ class Budget(Meter):
 
     def __init__(self, *, tokens: int | None = None, cost: float | None = None) -> None:
         for name, value in (("tokens", tokens), ("cost", cost)):
-            if value is not None and not 0 < value < float("inf"):
-                raise _must_be_above_0("Budget", name, value)
+            _require_above_0("Budget", name, value)
         super().__init__(AgentLimits(steps=None, tokens=tokens, cost=cost))
 
     def _used_up(self, limit: Limit, used: str, most: str) -> str:
@@ -276,8 +273,9 @@ def _wake(woken: asyncio.Future[None]) -> None:
         woken.set_result(None)
 
 
-def _must_be_above_0(owner: str, name: str, value: object) -> ValueError:
-    return ValueError(f"{owner}: {name} must be a number above 0, not {value!r}.")
+def _require_above_0(owner: str, name: str, value: object) -> None:
+    if value is not None and not (isinstance(value, (int, float)) and 0 < value < float("inf")):
+        raise ValueError(f"{owner}: {name} must be a number above 0, not {value!r}.")
 
 
 def _steps(most: int) -> str:

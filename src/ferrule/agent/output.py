@@ -36,6 +36,7 @@ from ferrule.core.model import (
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import InvalidParamsError
 from ferrule.core.result import ToolResult
+from ferrule.core.signatures import is_a
 from ferrule.core.tool import Style, Tool
 from ferrule.pipeline.format import format_stopped
 from ferrule.registry.registry import Registry, ToolSource
@@ -111,6 +112,7 @@ class OutputForm:
         types = [one for one in alternatives if not _is_function(one)]
         self.takes_words = str in types
         """Whether plain words will do."""
+        self._types = types if not functions else [object]
         types = [one for one in types if one is not str]
         for function in functions:
             self._add(cast("Tool[Any]", function) if isinstance(function, FunctionTool) else FunctionTool(function))
@@ -131,6 +133,10 @@ class OutputForm:
         if (fault := tool.fault) is not None:
             raise DefinitionError(f"It cannot be an output: {fault}")
         self.tools[tool.name] = tool
+
+    def may_be(self, value: object) -> bool:
+        """Whether the output may be this value, as far as can be said without reading it."""
+        return any(is_a(value, one) for one in self._types)
 
     def refuse_taken_names(self, tools: ToolSource) -> None:
         for name in self.tools:
@@ -174,7 +180,7 @@ def _is_model(one: Any) -> bool:
 
 def _has_fields(one: Any) -> bool:
     """Whether its JSON is an object with the fields that it declares."""
-    return isinstance(one, type) and (_is_model(one) or is_dataclass(one) or is_typeddict(one))
+    return isinstance(one, type) and (_is_model(one) or is_dataclass(one) or is_typeddict(cast("Any", one)))
 
 
 def _about(one: type[Any]) -> str:
@@ -430,14 +436,15 @@ class TurnOutput:
                 raise StoppedError(Stage.VALIDATE, ErrorKind.VALIDATION, error.message, error.suggestion) from None
             except ValueError as error:
                 raise StoppedError(Stage.VALIDATE, ErrorKind.VALIDATION, str(error)) from None
-            if isinstance(said, bool) and not isinstance(self.value, bool):
+            if said is None:
+                continue
+            if type(said) is not type(self.value) and (isinstance(said, bool) or not self._form.may_be(said)):
                 name = getattr(validator, "__name__", repr(validator))
                 raise TypeError(
-                    f"The output validator `{name}` returned {said}, and what it returns replaces the output. "
+                    f"The output validator `{name}` returned {said!r}, and what it returns replaces the output. "
                     "Return None to accept it, and raise ToolError to have the model try again."
                 )
-            if said is not None:
-                self.value = said
+            self.value = said
 
     def _refused(self, call: RawCall, why: str, what_next: str) -> ToolResult:
         stopped = StoppedError(Stage.VALIDATE, ErrorKind.VALIDATION, why, what_next or None)

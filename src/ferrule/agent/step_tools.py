@@ -96,8 +96,8 @@ class ShownTools:
         chosen = await chosen if isinstance(chosen, Awaitable) else chosen
         if chosen is None:
             return self.seen_by(step.session, mode)
-        if isinstance(chosen, str):
-            raise TypeError(f"`prepare` returns a list of tools. Write [{chosen!r}].")
+        if isinstance(chosen, str) or not isinstance(chosen, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"`prepare` returns a list of tools, or None for all of them, not {chosen!r}.")
         names = frozenset(one.name if isinstance(one, Tool) else one for one in chosen)
         known = self.source.known_names()
         if unknown := sorted(names.difference(known)):

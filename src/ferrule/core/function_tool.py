@@ -20,7 +20,7 @@ from ferrule.core.signatures import (
     shown_parameters,
     signature_of,
     surroundings,
-    wanted_deps,
+    wanted_deps_of,
     without_partials,
     written,
 )
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P", default=...)
     R = TypeVarWithDefault("R", default=Any, covariant=True)
-    Handler = Callable[[Any], Any] | Callable[[Any, ToolContext], Any]
+    Handler = Callable[[Any], Any] | Callable[[Any, ToolContext[Any]], Any]
 
     class Decorator(Protocol):
         def __call__(self, function: Callable[P, R], /) -> FunctionTool[P, R]: ...
@@ -451,7 +451,7 @@ class RawTool(Tool[Any]):
         self.handler: Callable[..., Any] = handler
         self._settle(name, options, style_of(handler))
         self.wants_context = _takes_context(name, handler)
-        self.deps_type = wanted_deps(annotations_of(written(handler)).values())
+        self.deps_type = wanted_deps_of(handler)
         self._model = schema if isinstance(schema, type) else None
         self._schema_params: SchemaParams | None = None
         if self._model is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from contextlib import suppress
 from functools import lru_cache, partial
 from importlib import import_module
 from types import GenericAlias, NoneType, UnionType
@@ -227,6 +228,15 @@ def wanted_deps(annotations: Iterable[Any]) -> Any:
         elif get_origin(one) in (Union, UnionType, Annotated) and (wanted := wanted_deps(get_args(one))) is not None:
             return wanted
     return None
+
+
+def wanted_deps_of(function: Callable[..., Any]) -> Any:
+    """The same for a function, whose annotations may be text that is read only where it matters."""
+    wanted = wanted_deps(annotations_of(written(function)).values())
+    if wanted is object:
+        with suppress(NameError):
+            return wanted_deps(hints_of(function, returned=False).values())
+    return wanted
 
 
 def is_a(value: object, kind: Any) -> bool:

@@ -243,9 +243,9 @@ class Tool(Generic[P]):
         if not any("run" in vars(owner) for owner in type(self).__mro__ if owner is not Tool):
             raise DefinitionError(f"{type(self).__name__} has no `run`. Write `def run(self, params, context)`.")
         self._settle(self.name or type(self).__name__, {**declared, **options}, style_of(self.run))
-        from ferrule.core.signatures import annotations_of, wanted_deps, written
+        from ferrule.core.signatures import wanted_deps_of
 
-        self.deps_type = wanted_deps(annotations_of(written(self.run)).values())
+        self.deps_type = wanted_deps_of(self.run)
 
     def _settle(self, name: str, options: Mapping[str, Any], style: Style) -> None:
         """Check the options and apply them. Every way of making a tool ends here."""
@@ -549,7 +549,7 @@ class Tool(Generic[P]):
                 raise InvalidParamsError(problems)
         return Invocation(self, loaded, call_id or new_call_id())
 
-    def run(self, params: P, context: ToolContext) -> Any:
+    def run(self, params: P, context: ToolContext[Any]) -> Any:
         """Do the work: return a value, an `Output`, or raise `ToolError`."""
         raise NotImplementedError(f"{type(self).__name__} has no `run`.")
 

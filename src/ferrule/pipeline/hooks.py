@@ -77,10 +77,11 @@ class Hook:
 def hooks_of(kind: type[H], hooks: Iterable[H], elsewhere: str) -> tuple[H, ...]:
     """The hooks as they were given. Raises `TypeError` for one of another type, and one without a function."""
     listed = tuple(hooks)
-    for one in cast("tuple[Any, ...]", listed):
-        if not isinstance(one, kind):
+    one: Any
+    for one in listed:
+        if type(one) is not kind:
             raise TypeError(f"Hooks are of the type {kind.__name__} here, not {one!r}. {elsewhere}")
-        if not any(map(callable, (one.before, one.after))):
+        if not (callable(one.before) or callable(one.after)):
             raise TypeError(f"The hook `{one.name}` has no function `before` and no function `after`.")
     return listed
 

@@ -254,10 +254,12 @@ class ScriptedModel:
 
     def _next(self, request: ModelRequest) -> Given:
         if len(self.requests) > len(self._replies):
+            read = request.messages[-1]
+            words = read.results[-1].llm_content if isinstance(read, ToolResults) else read.text
             return ModelError(
                 ModelFault.REFUSED,
-                f"The script has {len(self._replies)} replies and was asked for one more.",
-                suggestion="Add a reply to the script.",
+                f"The script has no reply to request {len(self.requests)}.",
+                suggestion=f"Add a reply to the script. The model read last:\n{words}",
             )
         reply = self._replies[len(self.requests) - 1]
         return reply(request) if callable(reply) else reply
