@@ -354,7 +354,7 @@ async def test_theirs_gets_its_calls_id_and_gives_its_artifact_and_its_pictures(
         return [{"type": "text", "text": "It is done."}, picture], {"id": tool_call_id, "colour": colour}
 
     made = from_langchain(draw)
-    assert set(made.input_schema["properties"]) == {"colour"}  # pyright: ignore[reportIndexIssue]
+    assert set(made.input_schema["properties"]) == {"colour"}
     result = await Runtime([made]).run("draw", {"colour": "blue"})
     assert (result.data, result.llm_content) == ({"id": result.call_id, "colour": "blue"}, "It is done.")
     assert [(one.media_type, one.data) for one in result.attachments] == [("image/png", PNG)]

@@ -200,6 +200,14 @@ invoke_agent
     )
 
 
+async def test_an_agent_has_the_name_that_its_program_gave_it(traced: Traced) -> None:
+    research = Agent(ScriptedModel(["Found."]), name="researcher").as_tool("research", "Finds things out.")
+    agent = agent_of(traced, [call("research", {"prompt": "p"}), "Done."], research, name="support")
+    await agent.answer("Go.")
+    assert traced.said("invoke_agent support")["gen_ai.agent.name"] == "support"
+    assert traced.said("invoke_agent research")["gen_ai.agent.name"] == "research"
+
+
 async def test_a_sub_agent_is_a_turn_below_the_tool_that_started_it(traced: Traced) -> None:
     registry = Registry([look])
     session = Session(id="s1")

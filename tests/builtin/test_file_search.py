@@ -34,7 +34,7 @@ def run(desk: Desk, pattern: str, replace_with: str | None = None, **arguments: 
 
 def test_what_a_model_reads_of_it() -> None:
     assert lint_tool(file_search) == []
-    assert list(file_search.input_schema["properties"]) == [  # pyright: ignore[reportIndexIssue]
+    assert list(file_search.input_schema["properties"]) == [
         "pattern", "path", "file_glob", "exclude", "replace_with", "preview_only", "multiline", "literal",
         "ignore_case", "head_limit",
     ]  # fmt: skip

@@ -37,7 +37,7 @@ def children() -> set[str]:
 
 def test_what_a_model_reads_of_it() -> None:
     assert lint_tool(grep) == []
-    assert list(grep.input_schema["properties"]) == [  # pyright: ignore[reportIndexIssue]
+    assert list(grep.input_schema["properties"]) == [
         "pattern", "path", "glob", "type", "output_mode", "-A", "-B", "-C", "-i", "-n", "multiline", "head_limit",
     ]  # fmt: skip
     assert grep.description.text == snapshot("""\

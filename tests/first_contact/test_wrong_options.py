@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferrule import Runtime, tool
-from ferrule.adapters import anthropic_tools, langchain_tools, openai_agents_tools, openai_functions, pydantic_ai_toolset
+from ferrule.adapters import (
+    anthropic_tools,
+    langchain_tools,
+    openai_agents_tools,
+    openai_functions,
+    pydantic_ai_toolset,
+)
 from ferrule.agent import Agent, AgentLimits, ModelHook
 from ferrule.hooks import Hook
 from ferrule.mcp import McpServer, asgi_app
@@ -41,7 +47,11 @@ def runtime(**options: Any) -> Runtime:
         (runtime, {"session": {"user": "ann"}}, "`session` is a Session, not dict."),
         (runtime, {"limits": {"timeout": 3}}, "`limits` is a Limits, not dict."),
         (runtime, {"tracer": "otel"}, "`tracer` is an object such as SpanTracer(), not 'otel'."),
-        (runtime, {"recorders": Recorded()}, "Recorders come in a list, also where there is one: write recorders=[[]]."),
+        (
+            runtime,
+            {"recorders": Recorded()},
+            "Recorders come in a list, also where there is one: write recorders=[[]].",
+        ),
         (runtime, {"hooks": [ModelHook("style", before=print)]}, "Hooks are of the type Hook here, not ModelHook"),
         (runtime, {"hooks": [Hook("empty")]}, "The hook `empty` has no function `before` and no function `after`."),
         (agent, {"hooks": [Hook("calls", before=print)]}, "Hooks of calls go to a Runtime."),

@@ -79,7 +79,7 @@ def test_an_error_is_raised_and_a_script_at_its_end_says_so() -> None:
     with pytest.raises(ModelError, match="Busy"):
         heard(model)
     model.check()
-    with pytest.raises(ModelError, match="no reply to request 2. Add a reply to the script. The model read last:\\n"):
+    with pytest.raises(ModelError, match="Add a reply to the script"):
         heard(model)
     with pytest.raises(AssertionError, match="1 replies, and the model was asked 2 times"):
         model.check()

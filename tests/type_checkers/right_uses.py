@@ -36,6 +36,26 @@ class Forecast(BaseModel):
     high: float
 
 
+class Desk(BaseModel):
+    city: str
+
+
+class AskDesk(Tool[Forecast]):
+    """Ask the desk."""
+
+    name = "ask_desk"
+
+    async def run(self, params: Forecast, context: ToolContext[Desk]) -> str:
+        return context.deps.city
+
+
+def ask_the_desk(arguments: dict[str, Any], context: ToolContext[Desk]) -> str:
+    return context.deps.city
+
+
+raw_tool("ask_the_desk", {"type": "object"}, ask_the_desk)
+
+
 @tool
 def add(first: int, second: int = 1) -> int:
     """Add two numbers."""

@@ -8,8 +8,7 @@ from contextlib import aclosing
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from ferrule import Choice, Done, ErrorKind, PartialOutput, Progress, RawCall, Runtime, Session, StoppedError, ToolError
-from ferrule.core.context import require_type
+from ferrule import Choice, Done, ErrorKind, PartialOutput, Progress, RawCall, Session, StoppedError, ToolError
 from ferrule.core.errors import Stage
 from ferrule.dialects import Exporter
 from ferrule.extension import phrase
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from pydantic import ValidationError
 
-    from ferrule import Answer, Pending, Question, Tool, ToolResult
+    from ferrule import Answer, Pending, Question, Runtime, Tool, ToolResult
 
     CallEvent = Done | PartialOutput | Pending | Progress | Question
 
@@ -35,7 +34,8 @@ class Bridge(Generic[C]):
         session: Session | Callable[[C], Session] | None,
         dialect: str = "openai-responses",
     ) -> None:
-        require_type(Runtime, runtime=runtime)
+        if not hasattr(runtime, "usable_tools"):
+            raise TypeError(f"`runtime` is a Runtime, not {type(runtime).__name__}.")
         if not (session is None or isinstance(session, Session) or callable(session)):
             raise TypeError(f"`session` is a Session, or a function that gives one for a run, not {session!r}.")
         self.runtime = runtime

@@ -18,7 +18,6 @@ from pydantic import BaseModel, PrivateAttr, ValidationError
 
 from ferrule import Answer, Attachment, Choice, Output, Progress, ToolContext, ToolError, ToolResult, raw_tool
 from ferrule.adapters.bridge import Bridge, awaits_approval, has_run, invalid_arguments, is_about
-from ferrule.core.context import require_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -192,7 +191,8 @@ def langchain_tools(
 
 def from_langchain(tool: BaseTool, **options: Unpack[ToolOptions]) -> RawTool:
     """A LangChain tool as a tool of Ferrule. The options are those of any tool, such as its `kind`."""
-    require_type(BaseTool, tool=tool)
+    if not hasattr(tool, "tool_call_schema"):
+        raise TypeError(f"`tool` is a tool of LangChain, not {tool!r}.")
     model: Any = tool.tool_call_schema
     if isinstance(tool, SingleInputTool) and tool.args_schema is None:  # whose schema is that of its own machinery
         model = {"type": "object", "properties": tool.args, "required": list(tool.args)}

@@ -74,7 +74,7 @@ class Agent(Generic[DepsT, OutputT]):
 
     `output` is what a turn ends with, if not with words: a type, a function whose arguments are the output, or a list
     of them, in which `str` stands for words. `deps_type` is the type of what the program passes with each turn, for
-    tools that take `ToolContext[…]` of it, and for `prepare`.
+    tools that take `ToolContext[…]` of it, and for `prepare`. `name` is what traces call it.
 
     `turns` keeps every step, so that a turn can pause for deferred tools and approvals, and outlive its process
     (`resume`). `history` are functions that change what the model reads of the conversation, one after the other.
@@ -102,6 +102,7 @@ class Agent(Generic[DepsT, OutputT]):
         parent: ToolContext | None = None,
         output: OutputType[OutputT] = str,
         deps_type: type[DepsT] | None = None,
+        name: str = "",
     ) -> None:
         if not hasattr(model, "stream"):
             meant = f": write open_model({model!r})" if isinstance(model, str) else ""
@@ -127,6 +128,7 @@ class Agent(Generic[DepsT, OutputT]):
             runtime = runtime_above(parent)
         self.runtime = runtime = runtime if runtime is not None else Runtime(source or ())
         self.model = model
+        self.name = name
         self.settings = settings
         self.prepare = prepare
         self.hooks = ModelHooks(hooks)

@@ -46,7 +46,7 @@ class ModelHooks:
     """The model hooks of an agent, which run one after the other in the order given."""
 
     def __init__(self, hooks: Iterable[ModelHook] = ()) -> None:
-        listed = hooks_of(ModelHook, hooks, "Hooks of calls go to a Runtime.")
+        listed: tuple[ModelHook, ...] = hooks_of(ModelHook, hooks, "Hooks of calls go to a Runtime.")
         self._before = [hook for hook in listed if hook.before is not None]
         self._after = [hook for hook in listed if hook.after is not None]
         self.checks_requests, self.checks_answers = bool(self._before), bool(self._after)

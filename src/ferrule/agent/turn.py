@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 class TurnAgent(OutputAgent, Protocol):
     """What a turn needs of its agent."""
 
+    name: str
     settings: ModelSettings
     limits: AgentLimits
     budget: Budget | None
@@ -229,7 +230,8 @@ class Turn:
         if tracer is None or not isinstance(tracer, AgentTracer):
             return await self._work()
         agent, parent = self._agent, self._agent.parent
-        with tracer.turn(self._active.model.name, agent.session, self._text, parent.tool if parent else "") as span:
+        name = parent.tool if parent else agent.name
+        with tracer.turn(self._active.model.name, agent.session, self._text, name) as span:
             turn_span.set(span)  # for this task, and for what it starts
             ended = self._ended(Ending.INTERRUPTED)
             try:

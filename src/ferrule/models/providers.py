@@ -131,7 +131,11 @@ def custom_provider(
     context_tokens: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Provider:
-    """A provider from the settings: a new one, or a known one of that name changed."""
+    """A provider for `open_model(…, known={name: …})`: a new one, or a known one of that name changed.
+
+    `base_url` is what its paths begin with, and `form` what it speaks: `chat`, as OpenAI's Chat Completions, unless you
+    say `responses`, `anthropic` or `gemini`. A new one needs a key only if you name its `key_variable`.
+    """
     below = all_providers(environment=environment).get(name)
     if below is None:
         if not base_url:
@@ -166,6 +170,7 @@ def open_model(
 ) -> Model:
     """The model of that name, ready to be asked: `anthropic/claude-sonnet-4-5`, `ollama/qwen3`, or `local`.
 
+    `known` are the providers by name, if not Ferrule's own; `custom_provider` makes one for a server of yours.
     `local` is a small one on this machine, fetched when it is first asked. The key comes from the environment or the
     keyring. `price` is what the model costs, if that isn't known or is another for you. Raises `ModelError` for a model
     that cannot be asked, which says what to do about it, and `MissingExtraError` where a part of Ferrule is not

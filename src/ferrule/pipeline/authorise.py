@@ -68,7 +68,9 @@ class UsableTools(Filtered):
         self._denying = policy if isinstance(policy, DeniesTools) else None
 
         def usable(tool: Tool[Any]) -> bool:
-            return _lacks_context(tool, session, None) is None and not (self._denying is not None and self._denying.denies(tool))
+            return _lacks_context(tool, session, None) is None and not (
+                self._denying is not None and self._denying.denies(tool)
+            )
 
         super().__init__(source, usable)
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ferrule.core.call import RawCall
 from ferrule.core.context import refuse_single
@@ -33,7 +33,6 @@ logger = logging.getLogger("ferrule.calls")
 NO_REASON = phrase("it gave no reason")
 
 _MOST_CONTEXT = 10_000
-H = TypeVar("H")
 
 
 @dataclass(slots=True, frozen=True)
@@ -74,10 +73,9 @@ class Hook:
         return is_named(tool, self.tools)
 
 
-def hooks_of(kind: type[H], hooks: Iterable[H], elsewhere: str) -> tuple[H, ...]:
+def hooks_of(kind: type[Any], hooks: Iterable[Any], elsewhere: str) -> tuple[Any, ...]:
     """The hooks as they were given. Raises `TypeError` for one of another type, and one without a function."""
     listed = tuple(hooks)
-    one: Any
     for one in listed:
         if type(one) is not kind:
             raise TypeError(f"Hooks are of the type {kind.__name__} here, not {one!r}. {elsewhere}")
@@ -90,7 +88,7 @@ class Hooks:
     """All hooks of a runtime, which run one after the other in the order given."""
 
     def __init__(self, hooks: Iterable[Hook] = ()) -> None:
-        listed = hooks_of(Hook, hooks, "Hooks of a model go to an Agent.")
+        listed: tuple[Hook, ...] = hooks_of(Hook, hooks, "Hooks of a model go to an Agent.")
         self._before = [hook for hook in listed if hook.before]
         self._after = [hook for hook in listed if hook.after]
         self.any = bool(self._before or self._after)

@@ -691,16 +691,20 @@ class Registry(ToolSource):
             self._announcing = False
 
 
-def _must_be_tool(tool: Any) -> None:
+def _must_be_tool(tool: object) -> None:
     if isinstance(tool, type) and issubclass(tool, Tool):
         raise TypeError(f"A registry holds tools, not classes of them: write {tool.__name__}().")
     refuse_hidden(tool)
     if not isinstance(tool, Tool):
-        name = getattr(tool, "__name__", "")
-        if name and callable(tool) and not isinstance(tool, type):
-            raise TypeError(f"`{name}` is a function, not a tool: write @tool above it, or tool({name}).")
-        raise TypeError(
-            f"A registry holds tools, not {tool!r}. Make one with @tool, a Tool subclass or raw_tool(); tools_of(obj) "
-            f"gives those of an object, and agent.as_tool(name, description) makes one of an agent."
-        )
+        raise TypeError(_how_to_make_one(tool))
     cast("Tool[Any]", tool).require_ready()
+
+
+def _how_to_make_one(given: Any) -> str:
+    name = getattr(given, "__name__", "")
+    if name and callable(given) and not isinstance(given, type):
+        return f"`{name}` is a function, not a tool: write @tool above it, or tool({name})."
+    return (
+        f"A registry holds tools, not {given!r}. Make one with @tool, a Tool subclass or raw_tool(); tools_of(obj) "
+        f"gives those of an object, and agent.as_tool(name, description) makes one of an agent."
+    )
