@@ -78,7 +78,8 @@ async def test_an_agent_made_inside_a_tool_works_in_the_runtime_above() -> None:
     await turn(agent)
     assert [one.tool for one in records.all] == ["add", "research"]
     result = await Runtime([research], recorders=[records]).run("research", {"question": "again"})
-    assert "The script has no reply to request 3" in result.llm_content  # without a turn, the runtime that was called is above
+    # without a turn, the runtime that was called is above
+    assert "The script has no reply to request 3" in result.llm_content
 
 
 # Money
