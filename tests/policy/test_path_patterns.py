@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,14 @@ def test_what_is_covered_is_also_concerned(pattern: str, names: list[str]):
     path = "/".join(["/ws", *names])
     found = PathPattern(pattern)
     assert not found.covers(path, ROOTS) or found.concerns(path, ROOTS)
+
+
+PLAIN = ["a", ".env", "a.b", "**/a", "**/a/b", "**/.env/**", "a/", "**/a b", "**/é", "//a/b", "./a", "*.a", "**/a/*"]
+
+
+@given(st.sampled_from(PLAIN), st.text(alphabet="ab./ é\nenv", max_size=12))
+def test_a_plain_name_concerns_what_its_expression_fits(pattern: str, rest: str):
+    """Without compiling one for each name (R1)."""
+    path, found = f"/{rest}", PathPattern(pattern)
+    fits = any(re.fullmatch(shape, path, re.DOTALL) for shape in found.wide_shapes(ROOTS))
+    assert found.concerns(path, ROOTS) == fits

@@ -33,6 +33,7 @@ from ferrule.core.access import WRITES_ANYTHING, writes
 from ferrule.core.call import Barrier, CallInfo, Effects
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.guarded_names import guarded_by_name
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import advice, phrase
 from ferrule.core.problems import Problem
 from ferrule.workspace.changing import origin_of
@@ -55,8 +56,8 @@ if TYPE_CHECKING:
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.snapshots.shell_changes import RecordedChanges
 
-_BETWEEN_WORDS = re.compile(r"""[\s'"`;|&()<>=,:@{}$]+""")
-_SETS_UP_GIT = re.compile(
+_BETWEEN_WORDS = lazy_pattern(r"""[\s'"`;|&()<>=,:@{}$]+""")
+_SETS_UP_GIT = lazy_pattern(
     r"\bgit\s[^|;&\n]*\b(?:remote|branch|config|push|(?:checkout|switch)\s[^|;&\n]*(?<=\s)(?:-q?[bBcCt]|--track|--create))\b"
 )
 """A guess, by which a command runs in one of two ways that keep the same from it."""

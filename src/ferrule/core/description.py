@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.shown_text import visible
 
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ _SECTIONS = {
     **dict.fromkeys(("example", "examples"), "examples"),
     **dict.fromkeys(("returns", "return", "yields", "raises", "note", "notes"), "other"),
 }
-_SPHINX = re.compile(r"^:(?P<field>param|parameter|arg|returns?|rtype|type|raises)\b(?P<rest>[^:]*):\s*(?P<text>.*)$")
-_GOOGLE_PARAM = re.compile(r"^(?P<name>\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)$")
-_NUMPY_PARAM = re.compile(r"^(?P<name>\w+)\s*(?::.*)?$")
-_BULLET = re.compile(r"^[-*•]\s+")
-_EXAMPLE = re.compile(r"(?P<words>[^{]*?):?\s*(?P<params>\{.*\})")
+_SPHINX = lazy_pattern(r"^:(?P<field>param|parameter|arg|returns?|rtype|type|raises)\b(?P<rest>[^:]*):\s*(?P<text>.*)$")
+_GOOGLE_PARAM = lazy_pattern(r"^(?P<name>\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)$")
+_NUMPY_PARAM = lazy_pattern(r"^(?P<name>\w+)\s*(?::.*)?$")
+_BULLET = lazy_pattern(r"^[-*•]\s+")
+_EXAMPLE = lazy_pattern(r"(?P<words>[^{]*?):?\s*(?P<params>\{.*\})")
 
 
 @dataclass(slots=True, frozen=True)

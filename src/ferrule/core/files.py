@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 import sys
 import time
@@ -17,11 +16,13 @@ from typing import TYPE_CHECKING, BinaryIO
 if sys.platform != "win32":
     import fcntl
 
+from ferrule.core.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 _PREFIX = ".ferrule-"
-UNFINISHED = re.compile(r"\.ferrule-[0-9a-f]{16}")
+UNFINISHED = lazy_pattern(r"\.ferrule-[0-9a-f]{16}")
 """The name of a file that is being written, until it takes its place."""
 _CHUNK = 1 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

@@ -23,6 +23,7 @@ from pydantic_core import PydanticUndefined, SchemaError, SchemaValidator, core_
 
 from ferrule.core.description import parse_docstring
 from ferrule.core.errors import DefinitionError
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.params import ModelParams, no_json_form
 from ferrule.core.schemas import Schema, referred
 from ferrule.core.signatures import doc_of, hints_of, is_context, shown_parameters, two_contexts, wanted_deps
@@ -77,7 +78,7 @@ _OWN_WAYS = frozenset({
 _LARGE = 2**63
 _UNSORTED = ("default", "properties")
 """Below these names pydantic leaves keys in their order, and sorts all others; also where they name a parameter."""
-_DEFINITION = re.compile(r"[A-Za-z0-9_]+")
+_DEFINITION = lazy_pattern(r"[A-Za-z0-9_]+")
 
 
 class _NotPlain(Exception):  # noqa: N818 - a finding, not an error

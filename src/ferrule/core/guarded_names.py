@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -58,9 +60,9 @@ Source code, build files and the settings of test runners are not among them: th
 they belong to. These take effect when somebody opens an editor, changes folder, commits or installs. What services
 build after a push is not either: it runs elsewhere, and the push itself asks.
 """
-_starred = re.compile(
+_STARRED = lazy_pattern(
     "|".join(re.escape(name).replace(r"\*", ".*") for name in sorted(SETTINGS) if "*" in name), re.DOTALL
-).fullmatch
+)
 SETTINGS_FOLDERS = frozenset(name.partition("/")[0] for name in SETTINGS if "/" in name)
 """Where a name counts within a folder alone: the folder's. As a link, which may lead anywhere, it counts by itself."""
 _OF_DEPENDENCIES = frozenset({"node_modules", "site-packages"})
@@ -73,7 +75,7 @@ OF_GIT = CONFIGS | frozenset({"hooks", "commondir", "remotes", "branches"})
 def is_setting_name(name: str) -> bool:
     """Whether what is called so is obeyed wherever it lies."""
     folded = name.casefold()
-    return folded in SETTINGS or _starred(folded) is not None
+    return folded in SETTINGS or _STARRED.fullmatch(folded) is not None
 
 
 def settings_among(folder: str, names: Iterable[str]) -> set[str]:

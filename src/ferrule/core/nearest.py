@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+_WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 _DROPPED = str.maketrans("", "", "_-. ")
 _LONGEST = 200
 _MOST_MISSING = 200

@@ -23,6 +23,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, ValidationError, to_json, to_jsonable_python
 
 from ferrule.core.errors import DefinitionError
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.result import plainly
 from ferrule.core.schemas import followed, parts
 from ferrule.core.validator_errors import ErrorReader
@@ -400,8 +401,8 @@ def _name_of(name: str, info: Any) -> str:
 # Values as JSON text. Apart, because it imports pydantic, which a program that runs no call never pays for.
 
 
-_ADDRESS = re.compile(r"\A<.* at 0x[0-9a-fA-F]+>\Z", re.DOTALL)
-_UNFIT = re.compile(r"TypeError: (\w+) has no JSON form")
+_ADDRESS = lazy_pattern(r"\A<.* at 0x[0-9a-fA-F]+>\Z", re.DOTALL)
+_UNFIT = lazy_pattern(r"TypeError: (\w+) has no JSON form")
 NO_JSON_FORM = (PydanticSerializationError, ValueError, RecursionError)
 
 

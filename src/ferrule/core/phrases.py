@@ -8,15 +8,16 @@ message to learn what it says.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from ferrule.core.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 
-_FIELD = re.compile(r"\{(\w+)\}")
+_FIELD = lazy_pattern(r"\{(\w+)\}")
 _NOTHING_FILLED_IN: Mapping[str, Any] = {}
 
 

@@ -11,6 +11,7 @@ from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ToolError
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import Phrase, glued, joined, phrase
 from ferrule.core.shown_text import cut, quoted
@@ -288,8 +289,8 @@ NO_PLACE = phrase("do not fit this tool's schema, and are too large to say where
 
 # Text that is no JSON. The parser's finding leads to the place; the words are our own.
 
-_FINDING = re.compile(r"(.*) at line ([0-9]+) column ([0-9]+)$", re.DOTALL)
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_FINDING = lazy_pattern(r"(.*) at line ([0-9]+) column ([0-9]+)$", re.DOTALL)
+_TOKEN = lazy_pattern(r'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _OUTLINED = 200_000
 _OUTLINE = 48
 _PYTHON = {"None": "null", "True": "true", "False": "false"}

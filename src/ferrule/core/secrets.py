@@ -11,6 +11,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -40,7 +42,7 @@ _SECRET_ANYWHERE = (
     "sessiontoken", "idtoken", "clientsecret", "credential", "connectionstring", "proxyauthorization",
     "setcookie", "密码", "密碼", "口令", "密钥", "密鑰", "令牌",
 )  # fmt: skip
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+_WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 
 
 def is_secret_name(name: str, *, number: bool = False) -> bool:
@@ -205,7 +207,7 @@ _QUOTED = r"\[redacted\]|\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?|\\{1,8}[\"']
 _VALUE = _QUOTED + r"|(?:[^\s,;&\"'<>)}\]\\]|\\(?![\"'\\])|\\\\|[,)}\]](?=[^\s,;)}\]\"'\\]))++"
 _LINE_VALUE = _QUOTED + r"|(?:[^\r\n\"'\\]|\\(?![\"'\\])|\\\\)++"
 _JSON_INSIDE = r"[\[{]\s{0,64}[\"'{\[\d\\]"
-_HEADER = re.compile(r"(?i)auth|cookie")
+_HEADER = lazy_pattern(r"(?i)auth|cookie")
 
 
 def may_hold_secret(text: str) -> bool:

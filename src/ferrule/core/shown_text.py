@@ -12,6 +12,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -35,7 +37,7 @@ _VARIANTS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _JOINED = rf"[^\0-\x7f{JOINERS}{_VARIANTS}]"
 _ALONE = rf"[{JOINERS}](?<!{_JOINED}.)(?!{_JOINED})|[{_VARIANTS}](?<=[{_VARIANTS}]{{2}})"
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = lazy_pattern(r"[^\W_]+")
 MOST = 20_000
 """Characters of a text to approve that are shown at most."""
 _LONG_RUN = 16

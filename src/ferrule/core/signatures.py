@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -25,14 +24,15 @@ from typing import (
 
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
+from ferrule.core.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import CodeType
 
-_IDENTIFIER = re.compile(r"[^\W\d]\w*")
-_CONTEXT_OF = re.compile(r"\bToolContext\[(.*)\]")
-_MAY_BE_NOTHING = re.compile(r"\b(?:None|Any|object|Optional)\b")
+_IDENTIFIER = lazy_pattern(r"[^\W\d]\w*")
+_CONTEXT_OF = lazy_pattern(r"\bToolContext\[(.*)\]")
+_MAY_BE_NOTHING = lazy_pattern(r"\b(?:None|Any|object|Optional)\b")
 
 
 def without_partials(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from ferrule.core.lazy_pattern import lazy_pattern
 
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _MOST = 10**18  # what the kernel takes as a limit is a little more
-_WRITTEN = re.compile(r"(\d{1,15}(?:\.\d{1,3})?)\s*([kKmMgGtT]?[bB])")
+_WRITTEN = lazy_pattern(r"(\d{1,15}(?:\.\d{1,3})?)\s*([kKmMgGtT]?[bB])")
 
 
 def size_words(size: int) -> str:

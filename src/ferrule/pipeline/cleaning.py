@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.secrets import redact_text, redact_value
 from ferrule.core.shown_text import cut
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 _MOST = 2000
 _MOST_INNER = 5
-_KEPT = re.compile("\ue000(\\d+)_")
-_ABSOLUTE = re.compile(
+_KEPT = lazy_pattern("\ue000(\\d+)_")
+_ABSOLUTE = lazy_pattern(
     r"(?<![\w/.~-])(?:file://|[A-Za-z]:)?(?:/[\w.@+~-]+){2,}/?"
     r"|(?<!\w)(?:[A-Za-z]:\\+|\\\\+[\w.@+~-]+\\+)(?:[\w.@+~ -]+\\+)+[\w.@+~-]*"  # drives and shares; repr doubles \
 )

@@ -25,6 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import PRINTERS, Guess, names
 
@@ -38,7 +39,7 @@ class RuleError(ValueError):
     """A rule that could never do what its author meant; says why, and what to write instead."""
 
 
-_SPECIAL = re.compile(r"[*?\[\\]")
+_SPECIAL = lazy_pattern(r"[*?\[\\]")
 
 
 class PathPattern:
@@ -73,7 +74,7 @@ class PathPattern:
 
     def concerns(self, path: str, roots: Sequence[str]) -> bool:
         """Whether a deny or ask rule is about this real path."""
-        return any(shape.wide.fullmatch(path) for shape in self._shapes(roots, allow=False))
+        return any(shape.concerns(path) for shape in self._shapes(roots, allow=False))
 
     def lies_in(self, folder: str, roots: Sequence[str]) -> bool:
         """Whether its fixed beginning lies in this folder, so that removing the folder removes it."""
@@ -147,7 +148,7 @@ class PathPattern:
 class _Shape:
     """A pattern from one folder on, ready to be compared with."""
 
-    __slots__ = ("all_below", "base", "strict", "wide")
+    __slots__ = ("_name", "all_below", "base", "strict", "wide")
 
     def __init__(self, start: str, body: str, *, anywhere: bool) -> None:
         fixed, rest = ("", body) if anywhere else _fixed_part(body)
@@ -157,8 +158,13 @@ class _Shape:
         top = rest[:-2].rstrip("/") if self.all_below else rest
         way = before if not top else f"{before}/(?:.*/)?" if anywhere else f"{before}/"
         shape = way + _translate(top)
-        self.strict = re.compile(f"{shape}/.+" if self.all_below else shape if rest else f"{before}", re.DOTALL)
-        self.wide = re.compile(f"{shape}(?:/.*)?", re.DOTALL)
+        self.strict = lazy_pattern(f"{shape}/.+" if self.all_below else shape if rest else f"{before}", re.DOTALL)
+        self.wide = lazy_pattern(f"{shape}(?:/.*)?", re.DOTALL)
+        self._name = f"/{top}/" if anywhere and top and not _SPECIAL.search(top) else ""
+
+    def concerns(self, path: str) -> bool:
+        """Whether `wide` fits, without compiling it for a plain name, as most rules have."""
+        return self._name in f"{path}/" if self._name else self.wide.fullmatch(path) is not None
 
 
 @lru_cache(maxsize=8)
@@ -268,7 +274,7 @@ def _refuse_impossible(body: str) -> None:
 
 
 _PREFIX = "domain:"
-_HOST = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\*|\[[0-9a-f:.]+\]")
+_HOST = lazy_pattern(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\*|\[[0-9a-f:.]+\]")
 
 
 class HostPattern:
@@ -314,10 +320,10 @@ def plain_host(host: str) -> str:
 # Commands in a rule: `npm run test:*`, `git diff *`, or a command to the letter.
 
 
-_PLAIN = re.compile(r"[^\s'\"\\]+")
-_PIECE = re.compile(r"\\([*\\])|(\*)|(.)", re.DOTALL)
+_PLAIN = lazy_pattern(r"[^\s'\"\\]+")
+_PIECE = lazy_pattern(r"\\([*\\])|(\*)|(.)", re.DOTALL)
 _STAR = "\0"  # stands for `\*` while a pattern is taken apart; no command holds one
-_OPERATOR = re.compile(r"[|&;<>\n]")
+_OPERATOR = lazy_pattern(r"[|&;<>\n]")
 _GIT_COMMANDS = names("""
     add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore
     check-mailmap check-ref-format checkout checkout-index cherry cherry-pick citool clean clone column commit

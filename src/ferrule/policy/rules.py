@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.nearest import is_named
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.stages import Verdict
@@ -92,8 +93,8 @@ BUILT_IN = Source(SourceKind.BUILT_IN)
 SESSION = Source(SourceKind.SESSION)
 
 
-_FORM = re.compile(r"(?P<tool>[^\s()]+)(?:\((?P<inner>.*)\))?", re.DOTALL)
-_OPEN_HOST = re.compile(r"[A-Z*]+ +[^/]*://[^/]*(?:\*|\Z)")
+_FORM = lazy_pattern(r"(?P<tool>[^\s()]+)(?:\((?P<inner>.*)\))?", re.DOTALL)
+_OPEN_HOST = lazy_pattern(r"[A-Z*]+ +[^/]*://[^/]*(?:\*|\Z)")
 """A method and a URL whose host is not written out."""
 _MCP = "mcp__"
 BASH = "Bash"
@@ -211,7 +212,7 @@ def named(text: object, parse: Callable[[], T]) -> T:
 
 
 _MOST_KNOWN = 50_000
-_LETTER = re.compile(r"\\.|[^\\.^$*+?{}\[\]|()]", re.DOTALL)
+_LETTER = lazy_pattern(r"\\.|[^\\.^$*+?{}\[\]|()]", re.DOTALL)
 """One that stands for itself in a regular expression."""
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.files import without_waiting
 from ferrule.core.guarded_names import OF_GIT, SETTINGS, SETTINGS_FOLDERS, is_of_home
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import escape_path
 from ferrule.policy.rules import BUILT_IN, About, RuleSet, parse_rules
@@ -43,22 +44,22 @@ _PERHAPS = (
     "*client*secret*.json", "**/.docker/config.json", "**/.ssh/**",
 )  # fmt: skip
 """Reading these asks where they look like secrets; `looks_secret` says when they do."""
-_EXAMPLE = re.compile(r"(^|[._-])(examples?|samples?|template|tpl|dist|defaults?|schema|pub)([._-]|$)", re.IGNORECASE)
-_DOT_ENV = re.compile(r"\.env(?:[._~-]|$)")
+_EXAMPLE = lazy_pattern(r"(^|[._-])(examples?|samples?|template|tpl|dist|defaults?|schema|pub)([._-]|$)", re.IGNORECASE)
+_DOT_ENV = lazy_pattern(r"\.env(?:[._~-]|$)")
 _FOR_TESTS = frozenset({
     "test", "tests", "testing", "testdata", "test_data", "test-data", "__tests__", "spec", "specs", "e2e", "fixtures",
     "example", "examples", "mocks",
 })  # fmt: skip
-_HOLDS_SECRET = (
+_HOLDS_SECRET = lazy_pattern(
     rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|"
     rb"_auth(?:token)?\s*=|_password\s*=|npmauth(?:token|ident)\s*:|"
     rb"\"(?:auth|private_key|client_secret|refresh_token|[a-z_]*access_key)\"\s*:|"
     rb"://[^\s/:@]{0,80}:[^\s/@]{1,200}@|"
     rb"^(?:\xef\xbb\xbf)?[ \t]*(?:export )?\w{0,80}?(?:secret|token|passw|pwd|key|credential|auth(?!ors?\b|or_)|_dsn|"
-    rb"(?:database|db|redis|mongo|postgres|mysql|amqp|broker)\w{0,20}_ur[il])\w{0,80}\s*=\s*[^\s#]"
+    rb"(?:database|db|redis|mongo|postgres|mysql|amqp|broker)\w{0,20}_ur[il])\w{0,80}\s*=\s*[^\s#]",
+    re.IGNORECASE | re.MULTILINE,
 )
-"""Compiled when it is first needed, since that takes longer than all else here together."""
-_BARE_KEY = re.compile(rb"\s*[\w+/=.-]{16,}\s*")
+_BARE_KEY = lazy_pattern(rb"\s*[\w+/=.-]{16,}\s*")
 _MOST_READ = 1 << 20
 
 STARTERS = (
@@ -217,5 +218,5 @@ def looks_secret(path: str) -> bool:
 def _holds_secret(path: str, *version: int) -> bool:
     with open(path, "rb", opener=without_waiting) as file:
         content = file.read(_MOST_READ)
-    found = re.search(_HOLDS_SECRET, content, re.IGNORECASE | re.MULTILINE)
+    found = _HOLDS_SECRET.search(content)
     return bool(found or (path.lower().endswith(".key") and _BARE_KEY.fullmatch(content)))

@@ -16,6 +16,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ferrule.core.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -29,11 +31,11 @@ _STRING_END = r"(?:\x07|\x1b\\|\x9c)?"
 _STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c\n]*" + _STRING_END
 _SEQUENCE = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
 _SHORT = r"\x1b[ -/]*[0-~]?"
-_ERASE_TO_END = re.compile(r"(?:\x1b\[|\x9b)0?K")
-_ESCAPES = re.compile(f"{_STRING}|{_SEQUENCE}|{_SHORT}")
-_CONTROLS = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_ERASE_TO_END = lazy_pattern(r"(?:\x1b\[|\x9b)0?K")
+_ESCAPES = lazy_pattern(f"{_STRING}|{_SEQUENCE}|{_SHORT}")
+_CONTROLS = lazy_pattern(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _ERASE = "\x00"  # stands for erase-to-end-of-line while a line is folded; NULs are taken out first
-_UNFINISHED = re.compile(rf"(?:{_STRING}|{_SEQUENCE}|{_SHORT}|\r)\Z")
+_UNFINISHED = lazy_pattern(rf"(?:{_STRING}|{_SEQUENCE}|{_SHORT}|\r)\Z")
 _LONGEST_UNFINISHED = 4096
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.files import start_of, without_waiting
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import advice, phrase
 from ferrule.workspace.git_folders import SHA1, SHA256, SUMS, first_line, git_folder
 
@@ -54,8 +55,8 @@ _ENVIRONMENT = {
 _STATUS = (
     "status", "--porcelain=v2", "-z", "--branch", "--untracked-files=normal", "--ignore-submodules=all", "--no-renames",
 )  # fmt: skip
-_WORKTREE = re.compile(r"^\s*worktree\s*=\s*(\S.*?)\s*$", re.MULTILINE)
-_LOGIN = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/@]*@")
+_WORKTREE = lazy_pattern(r"^\s*worktree\s*=\s*(\S.*?)\s*$", re.MULTILINE)
+_LOGIN = lazy_pattern(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/@]*@")
 
 
 @dataclass(slots=True)

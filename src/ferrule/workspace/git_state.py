@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.files import without_waiting
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.workspace.git_folders import common_folder
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_REFS, _MOST_BYTES = 100_000, 64 << 20
-OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+OBJECT_ID = lazy_pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 INVALID = "?"
 """What a ref is said to be whose file holds neither an object id nor the name of another ref."""
 _MARKS = {
@@ -29,7 +30,7 @@ _MARKS = {
     "REVERT_HEAD": "revert",
     "BISECT_LOG": "bisect",
 }
-_OF_STATE = re.compile(
+_OF_STATE = lazy_pattern(
     rf"(?:worktrees/[^/]+/)?(?:HEAD|refs/.+|{'|'.join(map(re.escape, _MARKS))})|packed-refs|logs/refs/stash", re.DOTALL
 )
 

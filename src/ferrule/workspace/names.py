@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import JOINERS, hidden_in, quoted
 from ferrule.workspace.problems import PathError
@@ -49,7 +49,7 @@ def amount(number: int, what: str) -> str:
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096
 # Characters that look like a slash, a backslash or a dot, and are none.
 _LOOK_ALIKES = frozenset("\u2044\u2215\u29f8\uff0f\u29f5\ufe68\uff3c\u2024\u2025\uff0e\u3002")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_URL = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def check_text(given: str) -> None:

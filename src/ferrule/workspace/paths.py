@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import advice, joined, phrase
 from ferrule.workspace.confined import LeadsOut, open_beneath
@@ -96,7 +96,7 @@ def _special(place: Place, mode: int, suggestion: str) -> PathError:
 
 
 _MOUNTS = Path("/proc/self/mountinfo")
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
+_ESCAPED = lazy_pattern(rb"\\([0-7]{3})")
 
 
 def mount_between(root: Path, path: Path) -> Path | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.process.sandbox.places import Places, _places, git_settings, is_within, sockets_in, system_places
+from ferrule.process.sandbox.toolchains import _reals
 
 
 @pytest.fixture
@@ -93,6 +94,31 @@ def test_programs_that_are_links_and_scripts_lead_on_to_what_they_need(home: Pat
     (bin_folder / "app").write_text(f"#!{python}/bin/python -I\n")
     (bin_folder / "app").chmod(0o755)
     assert shown(home, bin_folder) == {"home/on/bin", "elsewhere/tool-1.0", "python", "single/script"}
+
+
+def test_links_of_programs_are_followed_as_the_system_follows_them(tmp_path: Path) -> None:
+    make(tmp_path, "real/bin/tool!", "other")
+    links = {
+        "direct": "real/bin/tool", "chain": "direct", "absolute": f"{tmp_path}/real/bin/tool", "folder": "real/bin",
+        "through": "folder/tool", "up": "other/../direct", "ends_up": "real/bin/..", "ends_here": "real/.",
+        "slash": "real/bin/", "missing": "nowhere/tool", "loop": "loop",
+    }  # fmt: skip
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target)
+    paths = [f"{tmp_path}/{name}" for name in links if name != "loop"]
+    assert [*_reals(paths)] == [os.path.realpath(path) for path in paths]
+    assert not os.path.isfile(*_reals([f"{tmp_path}/loop"]))
+
+
+def test_a_folder_of_programs_is_read_once_for_all_workspaces(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first command of a process makes boxes of its own before that of the workspace (R1)."""
+    make(home.parent, "opt/node/bin/node!", "opt/node/lib")
+    read: list[str] = []
+    real = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (read.append(str(path)), real(path))[1])
+    for inside in ((), ("/one",), ("/two",)):
+        assert "opt/node" in shown(home, home.parent / "opt/node/bin", inside=inside)
+    assert read.count(f"{home.parent}/opt/node/bin") == 1
 
 
 def test_the_python_of_a_virtual_environment_is_shown(home: Path, tmp_path: Path) -> None:

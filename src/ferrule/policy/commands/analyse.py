@@ -12,6 +12,7 @@ from itertools import pairwise
 from posixpath import normpath
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import cut, hidden_in
 from ferrule.policy.commands.carried import (
@@ -46,19 +47,19 @@ _SIMPLE = frozenset({"command", "declaration_command", "unset_command", "test_co
 _TAKES_REDIRECTS = _SIMPLE | {"pipeline", "list"}
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
-_INLINE = re.compile(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
-_DISK = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk/|mapper/|sr|sg|mtd|ubi|vg\w*/|r?disk\d|ada)\w?")
-_MAKES_PROGRAMS = re.compile(r"[gmn]?awk|n?vim?|ex|(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+|tcc|go|rustc)(?:-[\d.]+)?")
+_INLINE = lazy_pattern(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
+_DISK = lazy_pattern(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk/|mapper/|sr|sg|mtd|ubi|vg\w*/|r?disk\d|ada)\w?")
+_MAKES_PROGRAMS = lazy_pattern(r"[gmn]?awk|n?vim?|ex|(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+|tcc|go|rustc)(?:-[\d.]+)?")
 _LISTS = PRINTERS.union(("df", "lsblk")) - names("cat tee head tail sort tac od xxd hexdump gzip base64")
 _BEGIN_STATEMENTS = frozenset(b"{ if for while until case select function ! time".split())
-_SETS = re.compile(r"\$\{([A-Za-z_]\w*):?=([^{}$`]*)\}")
-_FEEDS_SHELL = re.compile(r">\(\s*(?:sudo\s+)?(?:ba|da|z|k)?sh\s*(?:-s\b.*)?\)")
-_UNBOUNDED = re.compile(
+_SETS = lazy_pattern(r"\$\{([A-Za-z_]\w*):?=([^{}$`]*)\}")
+_FEEDS_SHELL = lazy_pattern(r">\(\s*(?:sudo\s+)?(?:ba|da|z|k)?sh\s*(?:-s\b.*)?\)")
+_UNBOUNDED = lazy_pattern(
     r"\bxargs\b.{0,200}\s(?:-P\s*|--max-procs[= ])0\b|\bparallel\b.{0,200}\s(?:-j\s*|--jobs[= ])0\b"
 )
-_CODED = re.compile(r"\\[^n]|%[^%]")
-_ENDLESS = re.compile(r"(?:while\s+(?:true|:|\[\s*1|\(\(\s*1|sleep)|until\s+false|for\s*\(\([^;]*;\s*;)")
-_BETWEEN = re.compile(r"[;&|\n(){}`]+|\$\(")
+_CODED = lazy_pattern(r"\\[^n]|%[^%]")
+_ENDLESS = lazy_pattern(r"(?:while\s+(?:true|:|\[\s*1|\(\(\s*1|sleep)|until\s+false|for\s*\(\([^;]*;\s*;)")
+_BETWEEN = lazy_pattern(r"[;&|\n(){}`]+|\$\(")
 
 
 class _Missing(Exception):  # noqa: N818 - a state of the machine, not a fault
@@ -136,7 +137,7 @@ def _misread(node: Node) -> Iterator[tuple[int, int]]:
 
 # Builtins that take a word for a variable, a number or a prompt, and run what is in its subscript: `x[$(…)]`.
 _EVALUATES = names("test [ [[ printf let declare typeset local export readonly read unset mapfile readarray wait")
-_HOLDS_CODE = re.compile(r"\$\(|`")
+_HOLDS_CODE = lazy_pattern(r"\$\(|`")
 
 
 class _Reading:

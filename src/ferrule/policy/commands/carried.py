@@ -13,13 +13,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import PRINTERS, Guess, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-INTERPRETER = re.compile(
+INTERPRETER = lazy_pattern(
     "(?:{})-?[0-9.]*(?:\\.exe)?".format(
         "|".join(
             names("""
@@ -30,53 +31,56 @@ INTERPRETER = re.compile(
         )
     )
 )
-_WORD = re.compile(r"[\w./~*?$+=:%@-]+")
-_SEVERAL = re.compile(r"[\s(;!{|,]")
-_ESCAPE = re.compile(r"\\[abefnrtv]")
-_ESCAPED = re.compile(r"^!.*", re.MULTILINE)  # what many programs hand to a shell
+_WORD = lazy_pattern(r"[\w./~*?$+=:%@-]+")
+_SEVERAL = lazy_pattern(r"[\s(;!{|,]")
+_ESCAPE = lazy_pattern(r"\\[abefnrtv]")
+_ESCAPED = lazy_pattern(r"^!.*", re.MULTILINE)  # what many programs hand to a shell
 _MOST_CHARACTERS, _MOST_STARTS, _FARTHEST = 64_000, 200, 20
-_RUNS = re.compile(r"g?rm|chmod|dd|mkfs(?:\..+)?|mke2fs|shred|wipefs|sudo|doas|pkexec|setpriv|find")
-_BEGINS = re.compile(
+_RUNS = lazy_pattern(r"g?rm|chmod|dd|mkfs(?:\..+)?|mke2fs|shred|wipefs|sudo|doas|pkexec|setpriv|find")
+_BEGINS = lazy_pattern(
     r"(?:^|[\"'(!;&|`\n]|\bexec|\bspawn|\bshell|\bsystem|\bsh -c|[0-9;{}]e(?=\s))[ \t]{0,9}((?:/\w{1,20}){0,4}/?(?:"
     r"reboot|poweroff|halt|shutdown|telinit|su|init|chown|crontab|useradd|userdel|usermod|systemctl|pkill|kill|git|mv|curl"
     r"|wget|rimraf)\b[^\"'`;|&()\n]*)"
 )
 # What in a text starts programs, by the program that reads it; `None` where all of it may be run.
-_ANY_START = re.compile(
+_ANY_START = lazy_pattern(
     r"system|syscmd|exec|popen|subprocess|spawn|shell|`|%x|qx|\brun\(|\bcall\(|\bcmd\(|command\W{0,3}[\"'(:.]"
     r"|process\w*\W{0,3}[\"'(:.]|!",
     re.IGNORECASE,
 )
 _STARTS: tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...] = (
-    (re.compile(r"[gmn]?awk"), re.compile(r"system|getline|\|")),
-    (re.compile(r"g?sed"), re.compile(r"(?:^|[;{}\n0-9$!])\s*e(?:\s|$)|[/|#,!@][gpiIm0-9]*e[gpiIm0-9]*(?:[\s;}]|$)")),
-    (re.compile(r"n?vim?|ex|ed|view"), re.compile(r"!|system|execute")),
-    (re.compile(r"sqlite3|psql|mysql|mariadb"), re.compile(r"\.sh(?:ell)?\b|\.system|\\!|\bsystem\b")),
+    (lazy_pattern(r"[gmn]?awk"), lazy_pattern(r"system|getline|\|")),
     (
-        re.compile(
+        lazy_pattern(r"g?sed"),
+        lazy_pattern(r"(?:^|[;{}\n0-9$!])\s*e(?:\s|$)|[/|#,!@][gpiIm0-9]*e[gpiIm0-9]*(?:[\s;}]|$)"),
+    ),
+    (lazy_pattern(r"n?vim?|ex|ed|view"), lazy_pattern(r"!|system|execute")),
+    (lazy_pattern(r"sqlite3|psql|mysql|mariadb"), lazy_pattern(r"\.sh(?:ell)?\b|\.system|\\!|\bsystem\b")),
+    (
+        lazy_pattern(
             r"g?make|g?tar|bsdtar|rsync|tmux|screen|ssh|scp|sftp|parallel|script|watch|entr|expect|ant|gradle|rake|just|bind"
             r"|complete|compgen|at|batch|concurrently|nodemon|pee|xonsh|nu|="
         ),
         None,
     ),
 )
-_NAMES_PROGRAM = re.compile(
+_NAMES_PROGRAM = lazy_pattern(
     r"(?:-[OPHKx]|\+:?!|--(?:open-files-in-pager|pager|pre|compress-program|html|extcmd|httpd|hostname-bin|\w+-cmd)=?)"
     r"(.*)"
 )
-_COMMAND_OPTION = re.compile(
+_COMMAND_OPTION = lazy_pattern(
     r"(?:-[cCxEa]|-TT|-wrapper|--(?:command|exec|cmd|run|execute|filter|script-shell|entrypoint)(?:=|(?=$))"
     r"|scripts\.\w+=)(.*)",
     re.DOTALL,
 )
 RUNS_DOWNLOAD = phrase("it runs what was downloaded")
-HOLDS_COMMAND = re.compile(
+HOLDS_COMMAND = lazy_pattern(
     r"VISUAL|BROWSER|SHELL|ENV|PS\d|CC|CXX|LD|AR|MAKE|\w*(?:PAGER|EDITOR|_SSH|_DIFF|_CMD|_RSH|_SHELL|COMMAND|_ENV|ASKPASS"
     r"|LESSOPEN|LESSCLOSE|_PROGRAM)",
     re.IGNORECASE,
 )
 """Variables that programs take a command from."""
-_DESTROYS = re.compile(
+_DESTROYS = lazy_pattern(
     r"""rm_?tree|rm_rf|remove_tree|unlink|os\.remove\b|Deno\.remove|removedirs|rm_?dir|shutil\.move|rmSync|removeSync
     |require\(.rimraf|fs\.rm|FileUtils\.rm|remove_entry|RemoveAll|remove(?:Item|DirectoryRecursive)|remove_dir_all
     |\bdelete\(.{0,99}["']rf|del_dir_r|delete-?(?:directory|tree)|deleteDir
@@ -86,30 +90,30 @@ _DESTROYS = re.compile(
     |\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)|:\(\)\s*\{""",
     re.VERBOSE,
 )
-_PIECES = re.compile(r"""(["'])\s{0,9}[+.]\s{0,9}\1""")
+_PIECES = lazy_pattern(r"""(["'])\s{0,9}[+.]\s{0,9}\1""")
 # Two searches for what must both be there: one pattern for both would look again from every first one.
 _FORKS = (
-    re.compile(r"(?<![\w\"'])(?:pcntl_)?fork\b(?![\w\"'])"),
-    re.compile(r"\b(?:while|loop|until|redo)\b|\bfor\s*\(;;|\biter\(|setInterval"),
+    lazy_pattern(r"(?<![\w\"'])(?:pcntl_)?fork\b(?![\w\"'])"),
+    lazy_pattern(r"\b(?:while|loop|until|redo)\b|\bfor\s*\(;;|\biter\(|setInterval"),
 )
 _SPAWNS = (
-    re.compile(r"spawn|execute\(|system\(|[Pp]open"),
-    re.compile(r"while\s*\(?\s*(?:1|true)|for\s*\(;;\)|loop\s*[{d]", re.IGNORECASE),
+    lazy_pattern(r"spawn|execute\(|system\(|[Pp]open"),
+    lazy_pattern(r"while\s*\(?\s*(?:1|true)|for\s*\(;;\)|loop\s*[{d]", re.IGNORECASE),
 )
 _OPENS = (
-    re.compile(r"(?<!/)chmod|mkdir|setfperm|set-file-modes|-permissions"),
-    re.compile(r"\b0?o?[0-7]?[67]{2}[2367]\b|\b(?:438|511)\b|S_I(?:RWXO|WOTH|SUID|SGID)|rwxrwxrwx|[oa]=rwx"),
+    lazy_pattern(r"(?<!/)chmod|mkdir|setfperm|set-file-modes|-permissions"),
+    lazy_pattern(r"\b0?o?[0-7]?[67]{2}[2367]\b|\b(?:438|511)\b|S_I(?:RWXO|WOTH|SUID|SGID)|rwxrwxrwx|[oa]=rwx"),
 )
-_TAKES_RIGHTS = re.compile(r"\bumask\(0\)|\bos\.l?chown\(|\bset[ug]id\b|\$[<>]\s*=\s*0|administrator\ privileges")
-_DECODES = re.compile(
+_TAKES_RIGHTS = lazy_pattern(r"\bumask\(0\)|\bos\.l?chown\(|\bset[ug]id\b|\$[<>]\s*=\s*0|administrator\ privileges")
+_DECODES = lazy_pattern(
     r"\bchr\(\d+\)\s*[+.]|sprintf\(.%c|\bpack\(?\s*.H\*|fromCharCode|unhexlify|b(?:16|32|64|85)decode|fromhex|decode64"
     r"|\batob\(|[\"'](?:base64|hex)[\"']|rot_?13"
 )
-_RUNS_TEXT = re.compile(
+_RUNS_TEXT = lazy_pattern(
     r"system|\bexec|\beval\b|popen|subprocess|spawn|getattr|Function\(|__import__|\bqx\b", re.IGNORECASE
 )
-_LOADS_CODE = re.compile(r"\b(?:curl|wget)\b[^|\n]{0,200}\|\s{0,9}(?:sudo )?(?:ba|z|da)?sh\b")
-_REACHES = re.compile(r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch\(|Net::HTTP|IO::Socket")
+_LOADS_CODE = lazy_pattern(r"\b(?:curl|wget)\b[^|\n]{0,200}\|\s{0,9}(?:sudo )?(?:ba|z|da)?sh\b")
+_REACHES = lazy_pattern(r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch\(|Net::HTTP|IO::Socket")
 
 
 def commands_in(text: str) -> Iterator[list[str]]:

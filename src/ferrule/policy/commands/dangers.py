@@ -12,6 +12,7 @@ from itertools import pairwise
 from posixpath import normpath
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.carried import is_filled_in
 from ferrule.policy.commands.find_words import deletes, started_by_find
@@ -34,26 +35,26 @@ if TYPE_CHECKING:
 # Dangers beyond this machine's files: what others hold in repositories, clouds, clusters and databases, and code.
 
 
-_REMOVES = re.compile(
+_REMOVES = lazy_pattern(
     r"destroy|delete|delete-.*|terminate.*|rb|rm|purge.*|remove.*|drop|uninstall|rmi|prune|cancel.*|deregister.*"
     r"|detach.*|revoke.*|reset"
 )
-_LOSES = re.compile(r"rm|rmi|prune|kill|down|remove")
-_HOST_ACCESS = re.compile(
+_LOSES = lazy_pattern(r"rm|rmi|prune|kill|down|remove")
+_HOST_ACCESS = lazy_pattern(
     r"--privileged|--pid=host|--net(work)?=host|--ipc=host|--userns=host|--cap-add.*|--device.*"
     r"|--security-opt.*unconfined.*|source=/"
 )
-_WIDE_MOUNT = re.compile(
+_WIDE_MOUNT = lazy_pattern(
     r"(?:.*(?:source|src)=)?(/|/(etc|root|home|var|usr|boot|proc|sys|dev|var/run/docker\.sock|run/docker\.sock)[^:,]*|~"
     r"|\$HOME)([:,].*)?"
 )
-_STARTS_PROGRAM = re.compile(
+_STARTS_PROGRAM = lazy_pattern(
     r"(alias|filter|credential|protocol|diff|merge|difftool|mergetool|gpg|pager|uploadpack)\..*|include.*|url\..*"
     r"|core\.(hookspath|sshcommand|fsmonitor|editor|pager|gitproxy|askpass|attributesfile|worktree)|sequence\.editor",
     re.IGNORECASE,
 )
 
-_SETS_PROGRAM = re.compile(
+_SETS_PROGRAM = lazy_pattern(
     r"alias\..*=\s*!|core\.(sshcommand|fsmonitor|hookspath|pager|editor)|sequence\.editor|gpg\.program"
     r"|diff\.(external|.*\.(command|textconv))=",
     re.IGNORECASE,
@@ -232,30 +233,30 @@ ELSEWHERE: dict[str, Callable[[list[str]], Iterator[str]]] = {
 }
 
 
-_WIDE = re.compile(
+_WIDE = lazy_pattern(
     r"/\*?|~/?\*?|\.\.?/?\*?|(?:\*\*/)?\*|\*\*|\.\*|\.\./.*|/[a-zA-Z0-9_]+/?\*?|\$\{?HOME\}?/?\*?|\$\{?PWD\}?/?\*?|/home/[^/]+/?\*?"
     r"|/root/?\*?|/Users/[^/]+/?\*?"
 )
-_OUTSIDE = re.compile(r"/(?!tmp/)|~|(?:.*/)?\.\.(?:/|$)")
-_OPEN_TO_ALL = re.compile(
+_OUTSIDE = lazy_pattern(r"/(?!tmp/)|~|(?:.*/)?\.\.(?:/|$)")
+_OPEN_TO_ALL = lazy_pattern(
     r"[=+]?0*o?[0-7]*[2367]|(?:.*,)?[ugo]*[oa][ugoa]*[+=][rxXst]*w.*|=[rxXst]*w.*|(?:.*,)?ugo?a?[+=]rwx.*"
     r"|(?:.*,)?[ug]*[oa][ug]*=[ug]+"
 )
-_SET_ID = re.compile(r"[2-7][0-7]{3}|0[2-7][0-7]{3}|.*[+=][rwxXt]*s.*")
-_CLOSED_TO_ALL = re.compile(r"0{1,4}|a?[-=]rwx|a=|ugo=|-rwx|ugo-rwx")
+_SET_ID = lazy_pattern(r"[2-7][0-7]{3}|0[2-7][0-7]{3}|.*[+=][rwxXt]*s.*")
+_CLOSED_TO_ALL = lazy_pattern(r"0{1,4}|a?[-=]rwx|a=|ugo=|-rwx|ugo-rwx")
 STARTS_ITSELF = phrase("it starts itself again and again until the machine freezes")
-_OWNER_ALONE = re.compile(r"0?[1-7]00|[go]+-[rwxXst]+|[go]+=")
+_OWNER_ALONE = lazy_pattern(r"0?[1-7]00|[go]+-[rwxXst]+|[go]+=")
 _LONGEST_MODE = 64
 
 _PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        re.compile(r"/dev/(?!null$|zero$|full$|std(in|out|err)$|tty$|fd/|shm/|pts/|ptmx$|u?random$|tcp/|udp/).*"),
+        lazy_pattern(r"/dev/(?!null$|zero$|full$|std(in|out|err)$|tty$|fd/|shm/|pts/|ptmx$|u?random$|tcp/|udp/).*"),
         phrase("it writes straight to a device"),
     ),
-    (re.compile(r"/proc/(?!self/fd/).*|/sys/.*"), phrase("it changes the running kernel")),
-    (re.compile(r"(.*/)?\.ssh(/.*)?"), phrase("it changes who may log in")),
+    (lazy_pattern(r"/proc/(?!self/fd/).*|/sys/.*"), phrase("it changes the running kernel")),
+    (lazy_pattern(r"(.*/)?\.ssh(/.*)?"), phrase("it changes who may log in")),
     (
-        re.compile(
+        lazy_pattern(
             r"(.*/)?\.(bash(rc|_profile|_login|_logout|_aliases)|profile|zsh(rc|env)|zprofile|zlog(in|out)|[kct]?shrc"
             r"|login|inputrc|pam_environment|x(initrc|profile|session|sessionrc)|gitconfig|npmrc|yarnrc(\.yml)?|pypirc"
             r"|netrc|n?vimrc|exrc|tmux\.conf|screenrc|envrc|gdbinit|lldbinit|pythonrc(\.py)?|Rprofile|psqlrc|wgetrc"
@@ -263,31 +264,37 @@ _PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         STARTS_SHELL,
     ),
-    (re.compile(r"(.*/)?\.git/(hooks(/.*)?|config|info/attributes|modules/.*/(hooks/.*|config))"), OF_GIT_ITSELF),
     (
-        re.compile(
+        lazy_pattern(r"(.*/)?\.git/(hooks(/.*)?|config|info/attributes|modules/.*/(hooks/.*|config))"),
+        OF_GIT_ITSELF,
+    ),
+    (
+        lazy_pattern(
             r"(.*/)?\.config/(autostart|systemd|fish|git|environment\.d|nvim|pip|kitty)(/.*)?"
             r"|.*/Library/Launch(Agents|Daemons)/.*"
         ),
         RUNS_ITSELF,
     ),
-    (re.compile(r"(.*/)?\.(vscode|idea|claude|cursor|ferrule|gemini|codex|husky)/.*|(.*/)?\.mcp\.json"), SETTINGS),
     (
-        re.compile(r"/var/spool/cron.*|(.*/)?crontab|(.*/)?authorized_keys|(.*/)?sudoers(\.d/.*)?"),
+        lazy_pattern(r"(.*/)?\.(vscode|idea|claude|cursor|ferrule|gemini|codex|husky)/.*|(.*/)?\.mcp\.json"),
+        SETTINGS,
+    ),
+    (
+        lazy_pattern(r"/var/spool/cron.*|(.*/)?crontab|(.*/)?authorized_keys|(.*/)?sudoers(\.d/.*)?"),
         phrase("it changes what runs, or who may"),
     ),
     (
-        re.compile(r"/(etc|boot|usr|bin|sbin|lib(32|64)?|opt|System|Library)(/.*)?|/"),
+        lazy_pattern(r"/(etc|boot|usr|bin|sbin|lib(32|64)?|opt|System|Library)(/.*)?|/"),
         phrase("it changes files of the system"),
     ),
 )
-_SECRET = re.compile(
+_SECRET = lazy_pattern(
     r"(.*/)?(\.ssh(/.*)?|\.env(\..*)?|\.aws/.*|\.netrc|\.pgpass|\.gnupg(/.*)?|\.kube/config|\.docker/config\.json"
     r"|\.npmrc|\.pypirc|\.git-credentials|id_(rsa|dsa|ecdsa|ed25519)|[^/]*\.(pem|key|p12|pfx|keystore|kdbx)"
     r"|credentials(\.json)?|secrets?(\.[a-z]+)?|\.my\.cnf|\.config/(gcloud|gh)/.*|\.bash_history|\.zsh_history|shadow"
     r"|gshadow|master\.passwd|passwd|environ|\.vault-token|\.password-store/.*)"
 )
-_RAW = re.compile(r"/dev/(sd|nvme|vd|hd|xvd|mmcblk|dm-|mapper/|disk/|mem|kmem|port|loop|ram|md).*|/proc/kcore")
+_RAW = lazy_pattern(r"/dev/(sd|nvme|vd|hd|xvd|mmcblk|dm-|mapper/|disk/|mem|kmem|port|loop|ram|md).*|/proc/kcore")
 
 _RAW_BYTES = phrase("it copies raw bytes over whatever is there")
 _STATE = phrase("it changes how the whole machine works")
@@ -366,7 +373,7 @@ _FIREWALL = (
     r"(?: |\Z))++"
 )
 _LOOKS: dict[str, tuple[re.Pattern[str], str]] = {
-    name: (re.compile(looks), why)
+    name: (lazy_pattern(looks), why)
     for name, looks, why in (
         ("mount", r"|-l", _STATE),
         ("hostname", r"(?:-(?![Fb])\S++(?: |\Z))*+", _STATE),
@@ -401,7 +408,7 @@ _LOOKS: dict[str, tuple[re.Pattern[str], str]] = {
 }
 # The other way round: what of these asks, by their arguments joined by spaces.
 _SAYS: dict[str, tuple[re.Pattern[str], str]] = {
-    name: (re.compile(asks, re.IGNORECASE), why)
+    name: (lazy_pattern(asks, re.IGNORECASE), why)
     for among, asks, why in (
         ("dropdb dropuser", "", _DATA),
         (
@@ -453,7 +460,7 @@ _SAYS: dict[str, tuple[re.Pattern[str], str]] = {
     )
     for name in among.split()
 }
-_DISK_LISTS = re.compile(r"(-l|--list|-V|--version|print)\b.*|.* print|list.*|status.*|get .*")
+_DISK_LISTS = lazy_pattern(r"(-l|--list|-V|--version|print)\b.*|.* print|list.*|status.*|get .*")
 _POWER = names("poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency isolate")
 _WRITES_LAST = names("cp mv ln install rsync scp gcp")
 _WRITES_ALL = names("tee rm grm rmdir unlink touch mkdir truncate shred mv chmod chown sponge")
@@ -531,7 +538,7 @@ def _by_name(name: str, arguments: list[str]) -> Iterator[str]:
         yield phrase("it wipes a whole disk")
 
 
-_MADE_UP = re.compile(r"\$\{(?:!|\w+(?:\[[^]]*\])?(?:[/#%^,@]|:\s?\d))|(?:/[^$]*|[^/$]*)(?:\[\w|\?)")
+_MADE_UP = lazy_pattern(r"\$\{(?:!|\w+(?:\[[^]]*\])?(?:[/#%^,@]|:\s?\d))|(?:/[^$]*|[^/$]*)(?:\[\w|\?)")
 """Names of programs that are put together, or found by a pattern outside the project."""
 
 

@@ -7,9 +7,9 @@ counts as one, so what is said here is never less than what `find` does.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.policy.commands.parts import Guess, names
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _ALONE = names("""
     -ignore_readdir_race -ls -mount -nogroup -noignore_readdir_race -noleaf -nouser -nowarn -print -print0 -prune -quit
     -readable -true -warn -writable -xdev
 """)
-_WITH_ONE = re.compile(
+_WITH_ONE = lazy_pattern(
     r"-(?:[acm]min|[acm]time|[ac]?newer|newer[aBcm][aBcmt]|i?(?:name|path|wholename|lname|regex)|context|files0-from|fls"
     r"|fprint0?|fstype|[ug]id|group|user|inum|links|m(?:ax|in)depth|perm|printf|regextype|samefile|size|x?type|used)"
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.policy.commands.parts import Guess, likely_name, names
 
-_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://)(?:[^/@\s]*@)?(\[[0-9a-fA-F:]+\]|[^/:?#\s\[\]]+)", re.IGNORECASE)
-_HOST = re.compile(r"(?:[^/@\s:]+@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::.*|/.*)?")
-_REMOTE = re.compile(r"(?:[^/@\s:]+@)([^/@\s:]+):.*|([A-Za-z0-9.-]+\.[A-Za-z]{2,}):.*")
-_COPIED = re.compile(r"^([\w.-]{2,}):(?!//)")
-_LOCAL_PATH = re.compile(r"\.{1,2}(?:/.*)?|/.*|~.*|.*\.(?:whl|tar\.gz|zip|tgz)(?:\[.*\])?|\.\[.*\]")
+_URL = lazy_pattern(r"(?:[a-z][a-z0-9+.-]*://)(?:[^/@\s]*@)?(\[[0-9a-fA-F:]+\]|[^/:?#\s\[\]]+)", re.IGNORECASE)
+_HOST = lazy_pattern(r"(?:[^/@\s:]+@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::.*|/.*)?")
+_REMOTE = lazy_pattern(r"(?:[^/@\s:]+@)([^/@\s:]+):.*|([A-Za-z0-9.-]+\.[A-Za-z]{2,}):.*")
+_COPIED = lazy_pattern(r"^([\w.-]{2,}):(?!//)")
+_LOCAL_PATH = lazy_pattern(r"\.{1,2}(?:/.*)?|/.*|~.*|.*\.(?:whl|tar\.gz|zip|tgz)(?:\[.*\])?|\.\[.*\]")
 _CURL_VALUED = names("""
     -A -b -c -C -d -D -e -E -F -H -K -m -o -P -Q -r -T -t -u -U -w -x -X -y -Y -z --data --header --output --user
     --request --form --cookie --max-time --connect-timeout --write-out --upload-file --data-raw --data-binary --json

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.policy.commands.parts import Guess, names
 
 if TYPE_CHECKING:
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 
 MOST_FIELDS = 256
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
-_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*)(\[[@*0-9]+\])?(?::?[-=](.*))?\}", re.DOTALL)
-_PRINTS = re.compile(
+_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
+_ASSIGNMENT = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
+_DEFAULT = lazy_pattern(r"\$\{([A-Za-z_]\w*)(\[[@*0-9]+\])?(?::?[-=](.*))?\}", re.DOTALL)
+_PRINTS = lazy_pattern(
     r"(?:\$\(|`)\s*(?:echo|printf)\s+(?:-[neE]+\s+)*(?:['\"]?%s['\"]?\s+)?([^|&;<>()`]*)[)`]", re.DOTALL
 )
-_GLOB = re.compile(r"[*?\[]")
-_ANSI = re.compile(
+_GLOB = lazy_pattern(r"[*?\[]")
+_ANSI = lazy_pattern(
     r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.))"
 )
 _ANSI_CHARACTERS = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
@@ -310,9 +311,9 @@ def _word_step(text: str, at: int) -> int:
     return at + 1
 
 
-_PLAIN_WORD = re.compile(r"""(?:[\w%+,./:@^=~-]|(?<=\S)[*?\[\]]|'[^']*'|"[^"$`\\]*")++|\[|\]""")
-_PLAIN_BETWEEN = re.compile(r"[ \t]*(&&|\|\||\|&?|;|&(?![>&])|\n)[ \t\n]*")
-_HARMLESS_REDIRECT = re.compile(r"(?:[012]?>&[12]|(?:[012]|&)?>>?[ ]?/dev/null|<[ ]?/dev/null)(?=[ \t\n;&|]|\Z)")
+_PLAIN_WORD = lazy_pattern(r"""(?:[\w%+,./:@^=~-]|(?<=\S)[*?\[\]]|'[^']*'|"[^"$`\\]*")++|\[|\]""")
+_PLAIN_BETWEEN = lazy_pattern(r"[ \t]*(&&|\|\||\|&?|;|&(?![>&])|\n)[ \t\n]*")
+_HARMLESS_REDIRECT = lazy_pattern(r"(?:[012]?>&[12]|(?:[012]|&)?>>?[ ]?/dev/null|<[ ]?/dev/null)(?=[ \t\n;&|]|\Z)")
 _KEYWORDS = names("""
     if then elif else fi for while until do done case esac select function coproc time in [[ ! { }
 """)

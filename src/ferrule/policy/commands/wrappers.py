@@ -11,6 +11,7 @@ import shlex
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.policy.commands.find_words import started_by_find
 from ferrule.policy.commands.parts import Guess, likely_name, names
 from ferrule.policy.commands.words import is_assignment
@@ -181,7 +182,7 @@ def _past_options(arguments: list[str], short: str, long: list[str]) -> int:
     return at
 
 
-_SPLIT = re.compile(r"-[a-zA-Z0]*S(.*)", re.DOTALL)
+_SPLIT = lazy_pattern(r"-[a-zA-Z0]*S(.*)", re.DOTALL)
 
 
 def _env(arguments: list[str]) -> Unwrapped:

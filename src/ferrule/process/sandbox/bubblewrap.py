@@ -9,7 +9,6 @@ The rest is for the sweep after the command.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import advice, phrase
 from ferrule.process.arguments import CommandLine, ProgramWords, checked_environment
 from ferrule.process.folder_index import open_plain
@@ -32,6 +32,7 @@ from ferrule.process.sandbox.sandbox import Launch, Name, Prepared, out_of_the_w
 from ferrule.process.sandbox.seccomp import build_filter, this_machine
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Sequence
 
     from ferrule.process.profile import Profile
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 # The folders a command may write in, as real paths, and which of a profile's places lie below them.
 
 
-_ESCAPED, _SPECIAL = re.compile(rb"\\([0-7]{3})"), re.compile(rb"[ \t\n\\]")
+_ESCAPED, _SPECIAL = lazy_pattern(rb"\\([0-7]{3})"), lazy_pattern(rb"[ \t\n\\]")
 _OF_THE_SYSTEM = ("/usr", "/etc", "/proc", "/dev", "/sys", "/boot")
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.sizes import size_words
 from ferrule.process.sandbox.places import is_within, shown_by
 
@@ -50,39 +50,39 @@ _OWN = (*_TEMPORARY, "/run", "/dev", "/proc")
 _MOST_TEXT, _LONGEST_LINE = 64 << 10, 2_000
 _MOST_ALIKE = 100
 """Hidden files of one name that a complaint is compared with."""
-_WRITE = re.compile(r"Read-only file system|EROFS|os error 30")
-_BUSY = re.compile(r"Device or resource busy|EBUSY")
-_NOT_THERE = re.compile(r"No such file or directory|ENOENT|os error 2\b")
-_NO_ACCESS = re.compile(r"[Pp]ermission denied|EACCES")
-_REFUSED = re.compile(r"Permission denied|EACCES|Operation not permitted|EPERM")
-_COPIED = re.compile(r"special file|mknod")
+_WRITE = lazy_pattern(r"Read-only file system|EROFS|os error 30")
+_BUSY = lazy_pattern(r"Device or resource busy|EBUSY")
+_NOT_THERE = lazy_pattern(r"No such file or directory|ENOENT|os error 2\b")
+_NO_ACCESS = lazy_pattern(r"[Pp]ermission denied|EACCES")
+_REFUSED = lazy_pattern(r"Permission denied|EACCES|Operation not permitted|EPERM")
+_COPIED = lazy_pattern(r"special file|mknod")
 """What hides a file is a device, and copying one is refused."""
-_QUOTED_PATH = re.compile(r"['\"‘`](/[^'\"’`]{1,1000})['\"’`]")
-_QUOTED_NAME = re.compile(r"['\"‘`]([^'\"’`/][^'\"’`]{0,1000})['\"’`]")
-_BARE_PATH = re.compile(r"(?:^|[\s=(])(/[^\s:,;'\"()]{1,1000})")
-_SAID_BY = re.compile(r"/[^\s:]{1,1000}: ")  # `/usr/bin/ld: cannot open x: …`
-_BEFORE_NAME = re.compile(
+_QUOTED_PATH = lazy_pattern(r"['\"‘`](/[^'\"’`]{1,1000})['\"’`]")
+_QUOTED_NAME = lazy_pattern(r"['\"‘`]([^'\"’`/][^'\"’`]{0,1000})['\"’`]")
+_BARE_PATH = lazy_pattern(r"(?:^|[\s=(])(/[^\s:,;'\"()]{1,1000})")
+_SAID_BY = lazy_pattern(r"/[^\s:]{1,1000}: ")  # `/usr/bin/ld: cannot open x: …`
+_BEFORE_NAME = lazy_pattern(
     r"(?i)(?:access|create|directory|execute|file|folder|link|mkdir|open|remove|rename|stat|touch)"
 )
 """Words before a name: any other last word of a complaint is a word, as in `cannot read table of mounted disks`."""
-_READS = re.compile(r"(?i)cannot (?:access|list|open directory|read|stat)\b|opendir|scandir|for reading")
-_NO_HOST = re.compile(
+_READS = lazy_pattern(r"(?i)cannot (?:access|list|open directory|read|stat)\b|opendir|scandir|for reading")
+_NO_HOST = lazy_pattern(
     r"(?:Could not resolve (?:host|proxy)(?: name)?|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|unable to resolve host address|"
     r"Temporary failure in name resolution|Name or service not known|nodename nor servname)"
     r"(?:[:\s]+['\"‘]?(?P<host>[A-Za-z0-9_.-]+\.[A-Za-z0-9-]+))?"
 )
-_PROXY = re.compile(r"Ferrule does not let this command reach `(?P<host>[^`]+)`")
-_BY_PROXY = re.compile(r"(?:CONNECT tunnel failed, response 403|403 Forbidden by Ferrule|tunneling socket could not)")
-_UNREACHABLE = re.compile(r"Network is unreachable|ENETUNREACH")
-_FORK = re.compile(
+_PROXY = lazy_pattern(r"Ferrule does not let this command reach `(?P<host>[^`]+)`")
+_BY_PROXY = lazy_pattern(r"(?:CONNECT tunnel failed, response 403|403 Forbidden by Ferrule|tunneling socket could not)")
+_UNREACHABLE = lazy_pattern(r"Network is unreachable|ENETUNREACH")
+_FORK = lazy_pattern(
     r"fork: (?:retry: )?Resource temporarily unavailable|Cannot fork|can't start new thread|fork.*EAGAIN"
 )
-_NO_MEMORY = re.compile(
+_NO_MEMORY = lazy_pattern(
     r"MemoryError|[Cc]annot allocate memory|ENOMEM|bad_alloc|runtime: out of memory|insufficient memory|"
     r"memory exhausted|Sanitizer failed to allocate"
 )
-_TOO_LARGE = re.compile(r"File too large|EFBIG|File size limit exceeded")
-_BAD_CALL = re.compile(r"Bad system call")
+_TOO_LARGE = lazy_pattern(r"File too large|EFBIG|File size limit exceeded")
+_BAD_CALL = lazy_pattern(r"Bad system call")
 
 
 def explain(exit_code: int, stderr_text: str, profile: Profile, own: tuple[str, ...] = _OWN) -> Denial | None:

@@ -9,8 +9,10 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-_SECTION = re.compile(r'^\[\s*([A-Za-z0-9-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\](.*)$', re.ASCII)
-_SETTING = re.compile(r"^([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$", re.ASCII)
+from ferrule.core.lazy_pattern import lazy_pattern
+
+_SECTION = lazy_pattern(r'^\[\s*([A-Za-z0-9-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\](.*)$', re.ASCII)
+_SETTING = lazy_pattern(r"^([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$", re.ASCII)
 _HARMLESS = {
     "core": {
         "repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode",
@@ -31,7 +33,7 @@ _MERGED = {
     "user": {"name", "email"},
 }  # fmt: skip
 # Over the network: from a folder that is a remote, git runs hooks when it is pushed to, and `x::y` is a program.
-_AWAY = re.compile(
+_AWAY = lazy_pattern(
     r"(?:https?|ssh|git)://[A-Za-z0-9_\[][\w.~:/?@!$&'()*+,=%\[\]-]*|"
     r"(?:[A-Za-z0-9_][\w.+-]*@)?[A-Za-z0-9][\w.-]+:(?!:|//)[\w.~/+%-]*",
     re.ASCII,

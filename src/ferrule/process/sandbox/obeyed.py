@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.files import start_of
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.process.arguments import ProgramWords
 from ferrule.process.sandbox.git_config import harmless
 from ferrule.process.sandbox.places import find_program
@@ -38,7 +39,7 @@ _HOOKS = (
     "p4-post-changelist", "p4-pre-submit", "post-index-change",
 )  # fmt: skip
 _FOLDERS = {"core.hookspath", "init.templatedir"}
-_EXPANDED = re.compile(r"\$(?:\([^()]*\)|\{\w+\}|\w+)(?=/)")
+_EXPANDED = lazy_pattern(r"\$(?:\([^()]*\)|\{\w+\}|\w+)(?=/)")
 """What a shell puts at the start of a path, as in `$(git rev-parse --show-toplevel)/x`: most likely the top folder."""
 _OTHER_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG")
 

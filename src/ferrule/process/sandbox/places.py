@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.process.sandbox.git_config import of_person
 from ferrule.process.sandbox.toolchains import VARIABLES, Toolchains, is_within, links_on_the_way
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _MOST_SOCKETS, _MOST_LISTED = 512, 100_000
-_SOCKET = re.compile(r" (/.*)$", re.MULTILINE)
+_SOCKET = lazy_pattern(r" (/.*)$", re.MULTILINE)
 # Programs, libraries, settings that every user may read, and what tells of the machine and of installed packages.
 _SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/nix/var/nix/profiles",

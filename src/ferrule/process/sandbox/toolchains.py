@@ -12,10 +12,12 @@ import os
 import re
 import stat
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.files import start_of
+from ferrule.core.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -49,11 +51,13 @@ _OF_INSTALLATION = frozenset({
 })  # fmt: skip
 _MARKS = ("pyvenv.cfg", "conda-meta", "Cellar", "lib/node_modules", "pkg/tool", "jmods", "lib/rustlib")
 """What only an installation has, whatever else lies beside it."""
-_HARMLESS_FILE = re.compile(
+_HARMLESS_FILE = lazy_pattern(
     r"[A-Z][A-Z0-9_.-]*|(?:LICENSE|README|NOTICE|CHANGELOG|COPYING)[\w.-]*|release|pyvenv\.cfg|\.lock|\.gitignore|go\.env"
 )
 _MOST_PROGRAMS = 100
 _MOST_LISTED = 20_000
+_MOST_LINKS = 40
+"""As the kernel follows."""
 
 
 def is_within(path: str, folder: str) -> bool:
@@ -154,30 +158,24 @@ class Toolchains:
         if folder in self._seen or any(is_within(folder, one) for one in self._inside):
             return
         self._seen.add(folder)
+        is_system = any(is_within(folder, one) for one in self._system)
         try:
-            with os.scandir(folder) as found:
-                entries = sorted(found, key=lambda entry: entry.name)[:_MOST_LISTED]
+            programs, elsewhere = _programs_in(folder, os.stat(folder).st_mtime_ns, is_system=is_system)  # noqa: PTH116
         except OSError:
             return
-        is_system = any(is_within(folder, one) for one in self._system)
         broad = folder.count("/") == 1 or is_within(self._home, folder)
         if not broad and folder.rpartition("/")[2] in _FOR_PROGRAMS:
             self.installation(os.path.dirname(folder))  # noqa: PTH120 - text
             if not self._known(folder):
                 self._add(folder)
         if not self._known(folder):
-            programs = [entry.path for entry in entries if _is_program(entry)]
             for program in programs[:_MOST_PROGRAMS]:
                 self._add(program)
-        for entry in entries:
-            if entry.is_symlink():
-                self._program(entry.path)
-            elif not is_system and _is_program(entry) and (interpreter := _interpreter(entry.path)):
-                self._program(interpreter)
+        for real in elsewhere:
+            self._program(real)
 
-    def _program(self, path: str) -> None:
+    def _program(self, real: str) -> None:
         """What a program that lies elsewhere needs."""
-        real = os.path.realpath(path)
         folder = os.path.dirname(real)  # noqa: PTH120 - text
         if self._known(real) or not os.path.isfile(real):  # noqa: PTH113 - of every program
             return
@@ -208,6 +206,38 @@ def links_on_the_way(path: str) -> Iterator[tuple[str, str]]:
         yield here, target
         waiting += [one for one in target.split("/") if one][::-1]
         at = "/" if target.startswith("/") else at
+
+
+@lru_cache(maxsize=256)  # PATH has a thousand programs, and the first command of a process makes several boxes
+def _programs_in(folder: str, _changed: int, *, is_system: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The programs in a real folder, and the real paths that its links and scripts lead to. Of the system's folders,
+    whose programs and interpreters are shown anyway, only where the links lead.
+    """
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)[:_MOST_LISTED]
+    links = {entry.path for entry in entries if entry.is_symlink()}
+    programs = () if is_system else tuple(entry.path for entry in entries if _is_program(entry))
+    scripts = map(_interpreter, (path for path in programs if path not in links))
+    return programs, tuple(dict.fromkeys(_reals(dict.fromkeys((*sorted(links), *filter(None, scripts))))))
+
+
+def _reals(paths: Iterable[str]) -> Iterator[str]:
+    """`os.path.realpath` of each, which looks only once at the folders that they have in common."""
+    folders: dict[str, str] = {}
+    for path in paths:
+        for _ in range(_MOST_LINKS):
+            folder, _, name = path.rpartition("/")
+            if name in ("", ".", ".."):
+                path = os.path.realpath(path)
+                break
+            if folder not in folders:
+                folders[folder] = os.path.realpath(folder or "/")
+            path = os.path.join(folders[folder], name)  # noqa: PTH118 - text
+            try:
+                path = os.path.join(folders[folder], os.readlink(path))  # noqa: PTH115, PTH118 - text
+            except OSError:
+                break
+        yield path
 
 
 def _is_program(entry: os.DirEntry[str]) -> bool:

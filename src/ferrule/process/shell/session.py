@@ -17,11 +17,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.loops import Posted
 from ferrule.core.phrases import phrase
 from ferrule.core.turns import Turns
 from ferrule.process.output import KEPT_BYTES, OutputRecord, Piece
-from ferrule.process.shell.background import BackgroundCommand
 from ferrule.process.shell.running import RunningCommand, encoded, finished
 from ferrule.process.shell.state import KEPT_STATE, ShellState
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ferrule.process.box import Box
     from ferrule.process.output import LeftOut, SpillFolder
     from ferrule.process.sandbox.denials import Denial
-    from ferrule.process.shell.background import Notice
+    from ferrule.process.shell.background import BackgroundCommand, Notice
     from ferrule.process.shell.running import Opener, Size, Why
 
 logger = logging.getLogger("ferrule.shells")
@@ -43,7 +43,7 @@ _PATIENCE = 1.0
 """Seconds between asking processes to end and killing them."""
 _MOST_RUNNING, _MOST_KEPT = 20, 100
 """Background commands of a session: how many may run, and how many are remembered."""
-_OWN_ERROR = re.compile(r"^(?:bash: eval|environment): line (?=\d+: )", re.MULTILINE)
+_OWN_ERROR = lazy_pattern(r"^(?:bash: eval|environment): line (?=\d+: )", re.MULTILINE)
 
 
 @dataclass(slots=True, frozen=True)
@@ -184,6 +184,8 @@ class BackgroundCommands:
         self._tell()
 
     def _add(self, running: RunningCommand) -> BackgroundCommand:
+        from ferrule.process.shell.background import BackgroundCommand
+
         self._count += 1
         kept = BackgroundCommand(f"bash_{self._count}", running, began=running.began)
         over = [one.id for one in self._all.values() if one.status != "running"]

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -432,16 +434,16 @@ def _functions(listed: bytes, section: Callable[[], bytes], notes: list[str]) ->
     return found
 
 
-_NUMBER = re.compile(r"-?[0-9]{1,20}")
-_INDEX = re.compile(r"[0-9]{1,19}")
-_LISTED_FUNCTION = re.compile(rb"declare -([a-zA-Z]{1,10}) ([^\s\0]{1,1000})")
-_FUNCTION_NAME = re.compile(r"(?!(?:builtin|exec)$|-)[\w.:+@,^-]{1,200}")
-_ALIAS_NAME = re.compile(r"""[^\s/=$`'"\\<>|&;()]{1,200}""")
-_ENTRY = re.compile(rb"declare -([-acilnrtuxA]{1,12}) ([A-Za-z_][A-Za-z0-9_]*)(?:(=)(\()?)?")
+_NUMBER = lazy_pattern(r"-?[0-9]{1,20}")
+_INDEX = lazy_pattern(r"[0-9]{1,19}")
+_LISTED_FUNCTION = lazy_pattern(rb"declare -([a-zA-Z]{1,10}) ([^\s\0]{1,1000})")
+_FUNCTION_NAME = lazy_pattern(r"(?!(?:builtin|exec)$|-)[\w.:+@,^-]{1,200}")
+_ALIAS_NAME = lazy_pattern(r"""[^\s/=$`'"\\<>|&;()]{1,200}""")
+_ENTRY = lazy_pattern(rb"declare -([-acilnrtuxA]{1,12}) ([A-Za-z_][A-Za-z0-9_]*)(?:(=)(\()?)?")
 _QUOTED = rb"""(?:"((?:[^"\\$`]++|\\["\\$`])*+)"|\$'((?:[^'\\]++|\\(?:[abEfnrtv\\'"?]|[0-7]{3}))*+)')"""
-_VALUE = re.compile(_QUOTED)
-_ITEM = re.compile(rb"""\[(?:([^\]\s"'$`\\]++)|""" + _QUOTED + rb")\]=" + _QUOTED + b" ?")
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_VALUE = lazy_pattern(_QUOTED)
+_ITEM = lazy_pattern(rb"""\[(?:([^\]\s"'$`\\]++)|""" + _QUOTED + rb")\]=" + _QUOTED + b" ?")
+_ESCAPE = lazy_pattern(rb"\\([0-7]{3}|.)", re.DOTALL)
 _ESCAPED = {
     b"a": b"\a", b"b": b"\b", b"E": b"\x1b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v",
 }  # fmt: skip

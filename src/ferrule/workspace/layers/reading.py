@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import phrase
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.git import UnreadableIndex, parse_index
@@ -39,7 +40,7 @@ _PATH = getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _CHUNK = 1 << 20
 _NO_ATTRIBUTE = (errno.ENODATA, errno.ENOTSUP)
-_INDEX = re.compile(r"(?:.*/)?\.git/(?:(?:worktrees|modules)/.+/)?index", re.DOTALL)
+_INDEX = lazy_pattern(r"(?:.*/)?\.git/(?:(?:worktrees|modules)/.+/)?index", re.DOTALL)
 _SPECIAL = {stat.S_IFIFO: phrase("a pipe"), stat.S_IFSOCK: phrase("a socket")}
 _MARKS = "trusted.overlay." if os.geteuid() == 0 else "user.overlay."
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ferrule.core.guarded_names import CONFIGS
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import glued
 from ferrule.workspace.git import Tracked, UnreadableIndex, parse_index
 from ferrule.workspace.git_changes import remains
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ferrule.workspace.snapshots.file_states import FileStates
     from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
 
-_PASSING = re.compile(
+_PASSING = lazy_pattern(
     r"(?:.*/)?(?:[^/]*\.lock|[A-Z_]+_HEAD|MERGE_(?:MSG|MODE|RR)|AUTO_MERGE|SQUASH_MSG|COMMIT_EDITMSG|BISECT_[A-Z_]+|gc\.(?:pid|log)"
     r"|shallow|rebase-(?:apply|merge)(?:/.*)?|sequencer(?:/.*)?|refs/(?:bisect|rewritten)(?:/.*)?|(?:logs/)?refs/worktree/.*"
     r"|objects/(?:[0-9a-f]{2}/tmp_.*|pack/(?:tmp_.*|\.tmp.*|multi-pack-index.*|.*\.bitmap)|info/(?:commit-graphs?(?:/.*)?|packs)))"

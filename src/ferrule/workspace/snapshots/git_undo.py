@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ferrule.core.files import unfinished_name, write_new
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import shown_row
 from ferrule.workspace.git_folders import has_object, loose_kind
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     from ferrule.workspace.snapshots.content_store import ContentStore
     from ferrule.workspace.snapshots.file_states import FileStates
 
-_OBJECTS = re.compile(
+_OBJECTS = lazy_pattern(
     r"(?:.*/)?(?:objects/[0-9a-f]{2}/(?:[0-9a-f]{38}|[0-9a-f]{62})|objects/pack/pack-[0-9a-f]+\.(?:pack|idx|rev)"
     r"|(?:lfs|annex)/objects/.+)"
 )
-LOOSE = re.compile(r"(?:.*/)?objects/([0-9a-f]{2})/([0-9a-f]{38}|[0-9a-f]{62})")
-_LOG = re.compile(r"(?:.*/)?logs/.+")
-_IDS = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ")
+LOOSE = lazy_pattern(r"(?:.*/)?objects/([0-9a-f]{2})/([0-9a-f]{38}|[0-9a-f]{62})")
+_LOG = lazy_pattern(r"(?:.*/)?logs/.+")
+_IDS = lazy_pattern(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ")
 _MOST_REFS = 5
 
 

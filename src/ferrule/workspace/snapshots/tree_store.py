@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sqlite3
 import stat
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ferrule.core.files import UNFINISHED
+from ferrule.core.lazy_pattern import lazy_pattern
 from ferrule.records.reserve import is_full
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.git_folders import GitFolders, is_git_folder
@@ -41,7 +41,7 @@ _MARKS = frozenset({"CACHEDIR.TAG", "pyvenv.cfg"})
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-_FAN_OUT = re.compile(r"/objects/[0-9a-f]{2}$")
+_FAN_OUT = lazy_pattern(r"/objects/[0-9a-f]{2}$")
 _MOST_REMEMBERED = 4096
 SAME_TICK = 20_000_000
 """Nanoseconds: what changed so lately may change again and look the same."""

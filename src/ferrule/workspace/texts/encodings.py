@@ -8,7 +8,6 @@ is handed to charset-normalizer. The answer is a guess: callers check that it gi
 from __future__ import annotations
 
 import codecs
-import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cache
@@ -16,12 +15,14 @@ from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING
 
+from ferrule.core.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _SAMPLE = 3_000
 _LONGEST_LINE = 2_000
-_BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+_BEYOND_ASCII = lazy_pattern(rb"[\x80-\xff]")
 _NO_TEXT = (b"%PDF-", b"%!PS-Adobe", b"GIF8", b"OggS", b"\xff\xd8\xff")
 """What some binary formats begin with that may go on for a while without a byte that no text has."""
 _NOT_IN_TEXT = bytes((*range(0x08), *range(0x0E, 0x1A), *range(0x1C, 0x20), 0x7F))
