@@ -30,7 +30,7 @@ from ferrule.remote.flight import (
 )
 from ferrule.remote.link import Claim, NotReachedError
 from ferrule.remote.roster import Announcement, Roster, near, pool_counts, real_path
-from ferrule.remote.wire import RemoteCall, RemoteError
+from ferrule.remote.wire import Nkey, RemoteCall, RemoteError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class RemoteCalls:
     def __init__(
         self,
         url: str | Sequence[str],
-        key: wire.Nkey | None,
+        key: Nkey | None,
         *,
         pools: Mapping[str, Sequence[str]] | None = None,
         lease: float = 10.0,
@@ -145,7 +145,7 @@ class RemoteCalls:
 class Desk:
     """The connection of one event loop, and the calls that were made on it."""
 
-    def __init__(self, owner: RemoteCalls, key: wire.Nkey) -> None:
+    def __init__(self, owner: RemoteCalls, key: Nkey) -> None:
         self.owner, self._key = owner, key
         self.link = link.NatsLink(key, owner.lease)
         self.roster = Roster(self.link, left=self._worker_left)
