@@ -21,6 +21,8 @@ from ferrule.core.tool import Kind, Tool, description_of, refuse_hidden
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from ferrule.registry.search import ToolIndex
+
 T = TypeVar("T")
 
 
@@ -62,6 +64,7 @@ class ToolSource(ABC):
 
     def __init__(self) -> None:
         self._derived: dict[str, tuple[int, Any]] = {}
+        self._index: ToolIndex | None = None
 
     @property
     @abstractmethod
@@ -134,9 +137,27 @@ class ToolSource(ABC):
 
         return self._kept(by, make)
 
-    def search(self, query: str, most: int = 20) -> list[Tool[Any]]:
-        """Tools whose name, display name or description holds every word of the query, best first."""
-        return search(self._kept("search", lambda: index(self.tools())), query, most)
+    def search(self, query: str | Iterable[str], most: int = 20) -> list[Tool[Any]]:
+        """The tools that fit a request, in words or in a sentence, best first; for several, the best of each first.
+
+        Names, descriptions, parameters, tags and categories count. Words may be misspelt, or in Chinese.
+        """
+        found = self._found((query,) if isinstance(query, str) else tuple(query), most, None)
+        return [entry.tool for name in found if (entry := self.entry(name)) is not None]
+
+    def _found(self, queries: tuple[str, ...], most: int, among: frozenset[str] | None) -> list[str]:
+        """The names of the tools that fit, `among` these if some are given."""
+        return self._up_to_date_index().search(queries, most, among)
+
+    def _up_to_date_index(self) -> ToolIndex:
+        return self._kept("index", self._changed_index)
+
+    def _changed_index(self) -> ToolIndex:
+        from ferrule.registry.search import ToolIndex
+
+        self._index = self._index or ToolIndex()
+        self._index.update({tool.name: tool for tool in self.tools()})
+        return self._index
 
     # Views: each is live and can be viewed again
 
@@ -260,6 +281,11 @@ class Filtered(View):
         within = getattr(entry.tool, "within", None)
         return entry if within is None else RegistryEntry(within(self._within), entry.origin, entry.enabled)
 
+    def _found(self, queries: tuple[str, ...], most: int, among: frozenset[str] | None) -> list[str]:
+        # The source's index serves all that show fewer of its tools.
+        shown = among if among is not None else self._kept("shown", lambda: frozenset(self.names()))
+        return self.source._found(queries, most, shown)
+
 
 class Renamed(View):
     """The same tools under other names; policy, records and models all see the new one."""
@@ -313,41 +339,6 @@ def renamed_by(source: ToolSource, names: dict[str, str]) -> Renamed:
     return Renamed(source, lambda name: names.get(name, name), original)
 
 
-# Search over names, display names and descriptions.
-
-
-Indexed = list["tuple[Tool[Any], str, str]"]
-
-
-def index(tools: Iterable[Tool[Any]]) -> Indexed:
-    """Each tool with its name and its whole text in lower case."""
-    rows: Indexed = []
-    for tool in tools:
-        name = f"{tool.name} {tool.display_name}".lower()
-        text = description_of(tool).prose
-        rows.append((tool, name, f"{name} {text} {' '.join(tool.tags)} {tool.category}".lower()))
-    return rows
-
-
-def search(rows: Indexed, query: str, most: int) -> list[Tool[Any]]:
-    """Tools that hold every word; a name that is the query comes first, then names, then descriptions."""
-    words = query.lower().split()
-    if not words:
-        return []
-    scored: list[tuple[int, int, Tool[Any]]] = []
-    for position, (tool, name, text) in enumerate(rows):
-        if all(word in text for word in words):
-            if tool.name.lower() == query.lower().strip():
-                score = 0
-            elif tool.name.lower().startswith(words[0]):
-                score = 1
-            else:
-                score = 2 + sum(word not in name for word in words)
-            scored.append((score, position, tool))
-    scored.sort(key=lambda row: row[:2])
-    return [tool for _, _, tool in scored[:most]]
-
-
 logger = logging.getLogger("ferrule.registry")
 
 
@@ -387,6 +378,7 @@ class Registry(ToolSource):
         self._waiting: dict[str, _Waiting] = {}
         self._plugins: dict[str, Plugin | None] = {}  # None while it starts
         self._listeners: list[Callable[[RegistryEvent], None]] = []
+        self._unindexed: set[str] = set()
         self._news: deque[RegistryEvent] = deque()
         self._announcing = False
         if isinstance(tools, Tool):
@@ -440,6 +432,7 @@ class Registry(ToolSource):
             else any(is_named(name, self._disabled) for name in (tool.name, *aliases))
         )
         entry = RegistryEntry(tool, origin, tool.enabled and not switched_off)
+        self._unindexed.add(tool.name)
         was_current = not known or (taken and self._shown[tool.name] is known[tool.version])
         self._versions.setdefault(tool.name, {})[tool.version] = entry
         for alias in aliases:
@@ -641,6 +634,18 @@ class Registry(ToolSource):
             for tool in (entry.tool,)
         ]
 
+    def _up_to_date_index(self) -> ToolIndex:
+        from ferrule.registry.search import ToolIndex
+
+        self._arrive(list(self._waiting))
+        with self._lock:
+            index = self._index = self._index or ToolIndex()
+            while self._unindexed:
+                name = self._unindexed.pop()
+                entry = self._shown.get(name) if name in self._versions else None
+                index.put(name, entry.tool if entry is not None and entry.enabled else None)
+        return index
+
     def __len__(self) -> int:
         return len(self._versions)
 
@@ -675,6 +680,7 @@ class Registry(ToolSource):
 
     def _announce(self, change: str, entry: RegistryEntry) -> None:
         self._revision += 1
+        self._unindexed.add(entry.tool.name)
         self._news.append(RegistryEvent(change, entry.tool.name, entry.tool.version, entry.origin, entry.tool))
         if self._announcing:
             return  # a listener made this change: everyone hears of the one before it first
