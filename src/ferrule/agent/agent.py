@@ -24,7 +24,9 @@ from ferrule.core.context import require_type
 from ferrule.core.model import NO_SETTINGS, ModelSettings, Usage, UserMessage, check_settings
 from ferrule.core.signatures import is_a
 from ferrule.core.tool import Tool
+from ferrule.pipeline.authorise import UsableTools
 from ferrule.pipeline.run import Runtime
+from ferrule.registry.search_tools import DEFAULT_SEARCH, SearchedTools
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from ferrule.core.result import Attachment
     from ferrule.pipeline.confirm import Answer
     from ferrule.registry.registry import ToolSource
+    from ferrule.registry.search_tools import ToolSearch
 
     DepsT = DefaultTypeVar("DepsT", default=None)
     OutputT = DefaultTypeVar("OutputT", default=str)
@@ -76,6 +79,9 @@ class Agent(Generic[DepsT, OutputT]):
     of them, in which `str` stands for words. `deps_type` is the type of what the program passes with each turn, for
     tools that take `ToolContext[…]` of it, and for `prepare`. `name` is what traces call it.
 
+    Of more than 40 tools, or as `search` says, the model is shown the pinned ones and `search_tools`, and what it finds
+    is added. None shows all.
+
     `turns` keeps every step, so that a turn can pause for deferred tools and approvals, and outlive its process
     (`resume`). `history` are functions that change what the model reads of the conversation, one after the other.
 
@@ -103,6 +109,7 @@ class Agent(Generic[DepsT, OutputT]):
         output: OutputType[OutputT] = str,
         deps_type: type[DepsT] | None = None,
         name: str = "",
+        search: ToolSearch | None = DEFAULT_SEARCH,
     ) -> None:
         if not hasattr(model, "stream"):
             meant = f": write open_model({model!r})" if isinstance(model, str) else ""
@@ -133,6 +140,7 @@ class Agent(Generic[DepsT, OutputT]):
         self.prepare = prepare
         self.hooks = ModelHooks(hooks)
         self.history = tuple(history)
+        self.search = search
         self.turns = turns
         self.limits = limits
         self.budget = budget
@@ -611,10 +619,15 @@ class Agent(Generic[DepsT, OutputT]):
     async def tools_of_step(self, number: int, messages: Sequence[Message], deps: DepsT) -> ToolSource:
         """The tools that the next request shows."""
         shown = self._tools.seen_by(self.session, self._mode)
-        if self.prepare is None:
+        if self.prepare is not None:
+            step = StepContext(number, self.session, tuple(messages), shown.tools(), deps)
+            shown = await self._tools.for_step(self.prepare, step, self._mode)
+        turn = running.get()
+        conversation = turn.conversation if turn is not None else self.conversation
+        if self.search is None or not (conversation.found_tools or len(shown.tools()) > self.search.above):
             return shown
-        step = StepContext(number, self.session, tuple(messages), shown.tools(), deps)
-        return await self._tools.for_step(self.prepare, step, self._mode)
+        usable = UsableTools(shown, self.runtime.policy, self.session, deps)
+        return SearchedTools(usable, self.search, found=conversation.found_tools, keep=conversation.find)
 
     def enter_session(self, adapter: ModelAdapter, turn: int) -> None:
         """Tell the session of the turn that begins; a sub-agent works within the turn of whoever started it."""

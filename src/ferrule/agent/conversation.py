@@ -94,6 +94,8 @@ class Conversation:
         self.open: OpenTurn | None = None
         self.handed_to: list[str] = []
         """The names of the tools by which the conversation was handed over, one after the other."""
+        self.found_tools: list[str] = []
+        """The names of the tools that were found by `search_tools`, in that order."""
         self._ids = {call.id for message in self.messages for call in _calls(message)}
         self._uncounted: Usage | None = None
         self._unwritten_steps = 0
@@ -156,6 +158,11 @@ class Conversation:
         """Another agent answers from here on: the one that this tool stands for."""
         self.handed_to.append(name)
         self._write({"type": "handed_over", "to": name})
+
+    def find(self, names: list[str]) -> None:
+        """These tools are shown from here on."""
+        self.found_tools += names
+        self._write({"type": "found", "tools": names})
 
     def pause(self, waiting: Sequence[WaitingCall], seconds: float) -> str:
         """The turn waits for these calls. Returns its state; a sub-agent's is in that of the turn above."""
@@ -240,6 +247,8 @@ class Conversation:
         }
         if self.handed_to:
             document["handed_to"] = self.handed_to
+        if self.found_tools:
+            document["found_tools"] = self.found_tools
         return json.dumps(document)
 
     @classmethod
@@ -267,6 +276,7 @@ class Conversation:
                 raise DamagedLogError(problem)
             found = cls(messages, usage=usage_of(head["usage"]), turn=int(head["turn"]))
             found.handed_to = [str(name) for name in head.get("handed_to", ())]
+            found.found_tools = [str(name) for name in head.get("found_tools", ())]
             found.settle(_LEFT_WAITING)
         except _WRONG as error:
             why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
@@ -322,6 +332,8 @@ class Conversation:
             self.open = None
         elif kind == "handed_over":
             self.handed_to.append(str(entry["to"]))
+        elif kind == "found":
+            self.found_tools += map(str, entry["tools"])
         elif self.open is None:
             raise ValueError(f"`{kind}` belongs to a turn")
         elif kind == "began":

@@ -91,6 +91,8 @@ class SavedConversation(ConversationJournal):
             self._write(to_form(message))
         for name in conversation.handed_to:
             self._write({"type": "handed_over", "to": name})
+        if conversation.found_tools:
+            self._write({"type": "found", "tools": conversation.found_tools})
         self._write(
             {
                 "type": "turn",

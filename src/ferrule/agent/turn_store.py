@@ -218,6 +218,7 @@ class TurnStore:
         first = [to_form(message) for message in conversation.messages]
         if conversation.turn or conversation.handed_to:
             first += [{"type": "handed_over", "to": name} for name in conversation.handed_to]
+            first += [{"type": "found", "tools": conversation.found_tools}] if conversation.found_tools else []
             used = asdict(conversation.usage)
             first.append({"type": "turn", "turn": conversation.turn, "ending": "kept", "usage": used, "model": ""})
         with self._transaction() as run:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ferrule.app.settings import AssistantSettings, Settings
     from ferrule.core.model import Model
     from ferrule.models.providers import Provider
+    from ferrule.registry.search_tools import ToolSearch
 
 
 class NoModelChosen(ModelError):  # noqa: N818 - reads as what it says
@@ -168,6 +169,7 @@ def build_assistant(
         limits=limits if limits is not None else limits_of(settings.assistant),
         conversation=resumed.conversation if resumed is not None else None,
         save=saved,
+        search=tool_search(settings),
     )
     add_task_tool(agent, app.tools.registry)
     app.tools.registry.register(TodoTool(), origin="builtin")
@@ -186,6 +188,15 @@ def limits_of(settings: AssistantSettings) -> AgentLimits:
         cost=settings.max_cost or None,
         seconds=settings.max_seconds or None,
     )
+
+
+def tool_search(settings: Settings) -> ToolSearch | None:
+    """How a model searches for tools as the settings have it: the built-in ones are always shown."""
+    from ferrule.builtin.all_tools import builtin_names
+    from ferrule.registry.search_tools import ToolSearch
+
+    pinned = (*builtin_names("all"), "Task", "TodoWrite", "Skill")
+    return ToolSearch(above=settings.tools.search_above, pinned=pinned) if settings.tools.search_above else None
 
 
 def _denied(app: App, path: Path) -> bool:

@@ -92,6 +92,8 @@ class ToolSettings(_Section):
     code: bool = False
     folders: list[Path] = field(default_factory=list[Path])
     disabled: list[str] = field(default_factory=list[str])
+    search_above: int = 40
+    """With more tools than this, a model searches for them; 0 shows all of them always."""
 
 
 @dataclass(slots=True)

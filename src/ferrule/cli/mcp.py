@@ -79,6 +79,7 @@ TOKEN_VARIABLE = "FERRULE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 @sandbox_options
 @code_option
 @click.option("--tools", multiple=True, metavar="NAMES", help=_("Serve only these tools; a name may contain `*`."))
+@click.option("--search", is_flag=True, help=_("Of many tools, show the built-in ones and one that finds the others."))
 @click.option(
     "--http",
     is_flag=False,
@@ -96,9 +97,11 @@ TOKEN_VARIABLE = "FERRULE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 def serve_command(
     workspace: Path,
     tools: tuple[str, ...],
+    search: bool,
     http: str | None,
     token_variable: str,
 ) -> None:
+    from ferrule.app.assistant import tool_search
     from ferrule.app.build import App
     from ferrule.mcp_server.opening import claim_stdio, until_ended
 
@@ -118,6 +121,8 @@ def serve_command(
     except (ValueError, OSError) as error:
         raise PlainError(said_of(error)) from None
     _choose(app, tools)
+    if search and (wanted := tool_search(settings)) is not None:
+        app.runtime.tools = app.runtime.with_search(wanted).tools
     try:
         if taken is not None:
             asyncio.run(until_ended(_serve_stdio(app, *taken)))

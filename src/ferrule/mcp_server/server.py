@@ -38,9 +38,10 @@ from ferrule.mcp_server.sessions import (
 )
 from ferrule.mcp_server.shown_tools import PAGE_SIZE, RESULT_CHARS, BadCursor, Definitions, call_result
 from ferrule.registry.registry import Registry, ToolSource, View
+from ferrule.registry.search_tools import SearchedTools
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.models import InitializationOptions
@@ -109,6 +110,7 @@ class ListChanges:
     """Watches a registry while the server runs."""
 
     def __init__(self, tools: ToolSource, definitions: Definitions, sessions: Sessions, bus: SubscriptionBus) -> None:
+        self._tools = tools
         self._registry = _registry_below(tools)
         self._definitions = definitions
         self._sessions = sessions
@@ -123,6 +125,9 @@ class ListChanges:
             self._loop = asyncio.get_running_loop()
             self._told = list(self._definitions.all())
             self._unsubscribe = self._registry.subscribe(self._note)
+            for view in _views(self._tools):
+                if isinstance(view, SearchedTools):
+                    view.heard = self._note
 
     async def end(self) -> None:
         if self._unsubscribe is not None:
@@ -136,7 +141,7 @@ class ListChanges:
         if self._unsubscribe is not None:
             self._start_telling()
 
-    def _note(self, _event: RegistryEvent) -> None:
+    def _note(self, _event: RegistryEvent | None = None) -> None:
         if self._loop is not None and not self._loop.is_closed():  # a tool may be registered by any thread
             self._loop.call_soon_threadsafe(self._start_telling)
 
@@ -146,8 +151,8 @@ class ListChanges:
 
     async def _tell(self) -> None:
         revision = -1
-        while self._registry is not None and revision != self._registry.revision:
-            revision = self._registry.revision
+        while revision != self._tools.revision:
+            revision = self._tools.revision
             await asyncio.sleep(_TOGETHER)
         shown = self._definitions.all()
         if shown == self._told:  # what changed is not among the tools that clients see
@@ -161,10 +166,17 @@ class ListChanges:
                 logger.exception("A client could not be notified that the tools changed")
 
 
-def _registry_below(tools: ToolSource) -> Registry | None:
+def _views(tools: ToolSource) -> Iterator[ToolSource]:
+    """The tools, what they are a view of, and so on."""
+    yield tools
     while isinstance(tools, View):
         tools = tools.source
-    return tools if isinstance(tools, Registry) else None
+        yield tools
+
+
+def _registry_below(tools: ToolSource) -> Registry | None:
+    *_, lowest = _views(tools)
+    return lowest if isinstance(lowest, Registry) else None
 
 
 # What a call reports while it runs, as the protocol's progress: numbers that only grow, and never a flood.

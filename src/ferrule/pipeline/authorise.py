@@ -64,8 +64,10 @@ class DeniesTools(Protocol):
 class UsableTools(Filtered):
     """The tools of which a session may run at least some calls."""
 
-    def __init__(self, source: ToolSource, policy: Policy, session: Session) -> None:
+    def __init__(self, source: ToolSource, policy: Policy, session: Session, deps: Any = None) -> None:
         self._denying = policy if isinstance(policy, DeniesTools) else None
+        if deps is not None:
+            session = replace(session, deps=deps)
 
         def usable(tool: Tool[Any]) -> bool:
             return _lacks_context(tool, session, None) is None and not (

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.execute import RemoteRunner
     from ferrule.pipeline.stages import Decision
+    from ferrule.registry.search_tools import ToolSearch
 
     T = TypeVar("T")
     Gives = FunctionTool[..., T]
@@ -254,6 +255,14 @@ class Runtime:
         whatever the arguments.
         """
         return UsableTools(self.tools, self.policy, session or self.session)
+
+    def with_search(self, search: ToolSearch | None = None) -> Runtime:
+        """The same runtime for a model that searches for tools: of many, `tools` shows those that are pinned, a tool
+        `search_tools`, and what was found with it.
+        """
+        from ferrule.registry.search_tools import DEFAULT_SEARCH, SearchedTools
+
+        return self.with_tools(SearchedTools(self.usable_tools(), search or DEFAULT_SEARCH))
 
     # One call
 

@@ -284,7 +284,7 @@ class Filtered(View):
     def _found(self, queries: tuple[str, ...], most: int, among: frozenset[str] | None) -> list[str]:
         # The source's index serves all that show fewer of its tools.
         shown = among if among is not None else self._kept("shown", lambda: frozenset(self.names()))
-        return self.source._found(queries, most, shown)
+        return self.source._found(queries, most, shown)  # noqa: SLF001 - one view of another
 
 
 class Renamed(View):

@@ -6,6 +6,7 @@ import re
 import threading
 from functools import lru_cache
 from heapq import nlargest
+from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, Any, cast
 from unicodedata import normalize
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 # Measured on four public sets of tools and questions (ADR 0035).
 _WEIGHTS = {"name": 2.0, "text": 1.0, "more": 0.8}
 _USUAL_LENGTH = 25
-"""Of a tool's text in words. A fixed length, and not the mean of all tools, so that no tool's terms depend on others."""
+"""Of a tool's text, in words. It is fixed, not the mean of all tools: no tool's terms depend on the others."""
 _K1, _B = 1.5, 0.8
 _WHOLE_NAME = 3.0
 _GUESSED = 0.6
@@ -38,7 +39,7 @@ _STOP_WORDS = frozenset(
     could would will shall should what which who whose when has have had this that these those as if then into than so
     not no from about there their they some any how want need like using use
     的 了 我 你 您 请 帮 把 给 吗 是 在 和 与 个 这 那
-    """.split()
+    """.split()  # noqa: SIM905 - a list of a hundred words
 )
 
 
@@ -51,7 +52,7 @@ def terms_of(text: str) -> Iterator[str]:
     for word in _WORD.findall(text):
         if _IS_HAN.match(word):
             yield from word
-            yield from map("".join, zip(word, word[1:], strict=False))
+            yield from map("".join, pairwise(word))
         else:
             yield _stem(word)
 
@@ -163,11 +164,9 @@ class ToolIndex:
             if all(self._having(part, among) for part in parts):
                 return parts
         bound = 1 if len(term) < 6 else 2
-        close: list[tuple[int, str]] = []
-        for other in set[str]().union(*(self._alike.get(edge, ()) for edge in _edges(term))):
-            if abs(len(other) - len(term)) <= bound and (distance := edits(term, other, bound)) <= bound:
-                close.append((distance, other))
-        near = [one for one in sorted(close) if self._having(one[1], among)]
+        alike = set[str]().union(*(self._alike.get(edge, ()) for edge in _edges(term)))
+        close = sorted((distance, other) for other in alike if (distance := edits(term, other, bound)) <= bound)
+        near = [one for one in close if self._having(one[1], among)]
         return [other for distance, other in near if distance == near[0][0]][:_MOST_GUESSED]
 
 

@@ -286,7 +286,7 @@ class AnswerRequest(Tool[AnswerParams]):
         from ferrule.agent.agent_events import Ending, TurnEnded
         from ferrule.agent.calling import TurnModel
         from ferrule.agent.limits import Meter
-        from ferrule.app.assistant import limits_of
+        from ferrule.app.assistant import limits_of, tool_search
         from ferrule.app.build import shown_to_models
         from ferrule.builtin.all_tools import TWINS
 
@@ -300,6 +300,7 @@ class AnswerRequest(Tool[AnswerParams]):
             model, tools, runtime=runtime,
             system=system_words(params.locale, params.time_zone),
             limits=limits_of(self._settings.assistant), conversation=conversation, parent=context,
+            search=tool_search(self._settings),
         )  # fmt: skip
         session = context.session
         session.model, session.model_adapter = model.name, TurnModel(model, Meter(agent.limits))
