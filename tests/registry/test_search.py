@@ -145,7 +145,20 @@ def test_a_word_that_is_known_is_not_corrected() -> None:
 
 # What is forbidden never surfaces, and what came later is found as what was there from the start
 
-WORDS = ["mail", "send", "weather", "city", "train", "secret", "天气", "查询", "calendar", "event", "sceret", "wheather"]
+WORDS = [
+    "mail",
+    "send",
+    "weather",
+    "city",
+    "train",
+    "secret",
+    "天气",
+    "查询",
+    "calendar",
+    "event",
+    "sceret",
+    "wheather",
+]
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 tool_names = st.sampled_from([f"tool_{number}" for number in range(8)])
 tools = st.dictionaries(tool_names, texts, min_size=1)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ferrule.agent.turn_log import TurnStateError
     from ferrule.agent.turn_store import StoredTurn, TurnStore
     from ferrule.core.model import AssistantMessage, CallDelta, ModelSettings, ToolResults, UserMessage
+    from ferrule.registry.search_tools import ToolSearch
 
 __all__ = [
     "Agent",
@@ -51,6 +52,7 @@ __all__ = [
     "StepContext",
     "StoredTurn",
     "ToolResults",
+    "ToolSearch",
     "TurnEnded",
     "TurnStarted",
     "TurnStateError",
@@ -90,5 +92,6 @@ __getattr__, __dir__ = lazy_names(
             "ToolResults",
             "UserMessage",
         ),
+        "registry.search_tools": ("ToolSearch",),
     },
 )

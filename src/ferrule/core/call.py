@@ -406,4 +406,6 @@ class Limits:
                 raise ValueError(f"Limits: {one.name} must be a number {least}, not {value!r}.")
 
 
+SEARCH_TOOLS = "search_tools"
+"""The name of the tool that finds other tools."""
 DEFAULT_LIMITS = Limits()

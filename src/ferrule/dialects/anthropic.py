@@ -86,6 +86,12 @@ class Anthropic(Dialect):
             strict=strict if isinstance(strict, bool) else None,
         )
 
+    searches = True
+
+    def write_found(self, call_id: str, definitions: list[dict[str, Any]]) -> dict[str, Any]:
+        names = [{"type": "tool_reference", "tool_name": one["name"]} for one in definitions]
+        return {"type": "tool_result", "tool_use_id": call_id, "content": names}
+
     def calls(self, payload: Any) -> list[RawCall]:
         found = plain(payload, "payload")
         items = _blocks(an_object(found, "payload")) if isinstance(found, dict) else a_list(found, "content")

@@ -176,6 +176,17 @@ class Dialect(ABC):
             definition[self.examples_field] = examples
         return Exported(definition, tuple(ledger.losses))
 
+    searches: ClassVar[bool] = False
+    """Whether its provider can be given tools that a model sees only once a search has found them."""
+
+    def write_search(self, definition: dict[str, Any]) -> dict[str, Any]:
+        """The definition of `search_tools`, where `searches`."""
+        return definition
+
+    def write_found(self, call_id: str, definitions: list[dict[str, Any]]) -> dict[str, Any]:
+        """The result of a search, by which the model sees these tools."""
+        raise NotImplementedError
+
     def definition(self, tool: Tool[Any], name: str | None = None) -> dict[str, Any]:
         """A tool's definition alone."""
         return self.export(tool, name).definition

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ferrule.core.call import RawCall
+from ferrule.core.call import SEARCH_TOOLS, RawCall
 from ferrule.core.errors import DefinitionError
 from ferrule.core.result import ToolResult
 from ferrule.core.tool import Tool
@@ -15,9 +15,10 @@ from ferrule.dialects.dialect import NameMap, sharing
 from ferrule.dialects.dialect import dialect as find_dialect
 from ferrule.dialects.flatten import ROOT, Loss
 from ferrule.dialects.inline import read_only
+from ferrule.dialects.payload import DialectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from ferrule.dialects.dialect import Dialect
     from ferrule.dialects.flatten import Exported
@@ -61,6 +62,26 @@ class Exporter:
                 self._left_out.append(leave_out(tool, error))
         self._shown = shown
         return [{**exported.definition} for exported in shown]
+
+    def searchable(self, tools: Iterable[Tool[Any]], shown: Collection[str]) -> list[dict[str, Any]]:
+        """The definitions where the provider defers those that are not `shown` until a search finds them.
+
+        They stay the same whatever is found. Raises `DialectError` for a provider that has no such search.
+        """
+        if not self.dialect.searches:
+            raise DialectError(f"{self.dialect.name} has no search for tools. Give it the tools that were found.")
+        definitions: list[dict[str, Any]] = []
+        sound = [tool for tool in tools if tool.fault is None]
+        for tool, definition in zip(sound, self.definitions(sound), strict=True):
+            if tool.name == SEARCH_TOOLS:
+                definitions.append(self.dialect.write_search(definition))
+            else:
+                definitions.append(definition if tool.name in shown else {**definition, "defer_loading": True})
+        return definitions
+
+    def found(self, call_id: str, tools: Iterable[Tool[Any]]) -> dict[str, Any]:
+        """The result of a call of `search_tools` that has the provider show these tools."""
+        return self.dialect.write_found(call_id, self.definitions(tools))
 
     def export(self, tool: Tool[Any]) -> Exported:
         """One tool's definition, read-only, and losses; raises `DefinitionError` for a tool that no call could use."""

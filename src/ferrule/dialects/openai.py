@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ferrule.core.call import RawCall
+from ferrule.core.call import SEARCH_TOOLS, RawCall
 from ferrule.core.result import Attachment
 from ferrule.dialects.dialect import Dialect, ForeignDefinition, Strictness
 from ferrule.dialects.flatten import Loss
@@ -186,15 +186,24 @@ class OpenAIResponses(Dialect):
     def read_definition(self, payload: Any) -> ForeignDefinition:
         return read_function(an_object(payload, "definition"), "definition")
 
+    searches = True
+
+    def write_search(self, definition: dict[str, Any]) -> dict[str, Any]:
+        own = {key: definition[key] for key in ("description", "parameters")}
+        return {"type": "tool_search", "execution": "client", **own}
+
+    def write_found(self, call_id: str, definitions: list[dict[str, Any]]) -> dict[str, Any]:
+        tools = [{**one, "defer_loading": True} for one in definitions]
+        found = {"type": "tool_search_output", "call_id": call_id, "execution": "client", "status": "completed"}
+        return {**found, "tools": tools}
+
     def calls(self, payload: Any) -> list[RawCall]:
         found = plain(payload, "payload")
         items = a_list(found, "output") if isinstance(found, list) else [found]
         whole = an_item(found)
         if "output" in whole and whole.get("type") is None:  # a response
             items = a_list(whole["output"] or [], "output")
-        read = (
-            call_among(one, f"output[{at}]", "function_call", "arguments", "call_id") for at, one in enumerate(items)
-        )
+        read = (_read_item(one, f"output[{at}]") for at, one in enumerate(items))
         return [call for call in read if call is not None]
 
     def write_call(self, call: RawCall) -> dict[str, Any]:
@@ -231,6 +240,14 @@ class OpenAIResponses(Dialect):
         if media == _PDF and is_web(uri):
             return {"type": "input_file", "file_url": uri}
         return None
+
+
+def _read_item(payload: Any, where: str) -> RawCall | None:
+    """A call, or None for what stands between calls. A search that the client has to make is one of `search_tools`."""
+    item = an_object(payload, where)
+    if item.get("type") == "tool_search_call" and item.get("execution") == "client":
+        item = {**item, "type": "function_call", "name": SEARCH_TOOLS}
+    return call_among(item, where, "function_call", "arguments", "call_id")
 
 
 def _read_attachment(part: dict[str, Any], where: str) -> Attachment:

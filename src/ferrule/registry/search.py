@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from functools import lru_cache
 from heapq import nlargest
 from itertools import pairwise
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 _WEIGHTS = {"name": 2.0, "text": 1.0, "more": 0.8}
 _USUAL_LENGTH = 25
 """Of a tool's text, in words. It is fixed, not the mean of all tools: no tool's terms depend on the others."""
-_K1, _B = 1.5, 0.8
+_K1, _B = 1.5, 0.7
 _WHOLE_NAME = 3.0
-_GUESSED = 0.6
+_GUESSED = 0.4
 """How much a term counts that was not asked for but is spelt nearly the same."""
+_FAINT_WORDS = {word: 0.3 for word in ("find", "get", "show")}
+"""How much words count that many requests begin with, whatever they are about."""
 _MOST_WORDS = 200
 _MOST_GUESSED = 3
 _MOST_CHARACTERS = 20_000
@@ -37,27 +40,30 @@ _STOP_WORDS = frozenset(
     """
     a an the of to in on at for with by and or is are was be do does did it its me my you your i we our us please can
     could would will shall should what which who whose when has have had this that these those as if then into than so
-    not no from about there their they some any how want need like using use
+    not from about there their they some any how want need like using use not no tell know help let look looking give
+    provide more today out up just also all other s m d t re ve ll
     的 了 我 你 您 请 帮 把 给 吗 是 在 和 与 个 这 那
     """.split()  # noqa: SIM905 - a list of a hundred words
 )
 
 
-def terms_of(text: str) -> Iterator[str]:
-    """The terms of a text: stems of its words, of which `camelCase` and `snake_case` have several, and of Chinese each
-    character and each pair.
-    """
+def terms_of(text: str) -> Counter[str]:
+    """The terms of a text, in order, and how often each occurs."""
     if not text.isascii():
         text = normalize("NFKC", text)
-    for word in _WORD.findall(text):
-        if _IS_HAN.match(word):
-            yield from word
-            yield from map("".join, pairwise(word))
-        else:
-            yield _stem(word)
+    counts = Counter[str]()
+    for word, count in Counter(_WORD.findall(text)).items():
+        for term in _terms(word):
+            counts[term] += count
+    return counts
 
 
 @lru_cache(maxsize=65_536)
+def _terms(word: str) -> tuple[str, ...]:
+    """The stem of a word; of Chinese, each character and each pair."""
+    return (*word, *map("".join, pairwise(word))) if _IS_HAN.match(word) else (_stem(word),)
+
+
 def _stem(word: str) -> str:
     """A word without its ending, so that `searching`, `searches` and `searched` are one term."""
     word = word.lower()
@@ -132,9 +138,9 @@ class ToolIndex:
         return sorted(places, key=lambda name: (-places[name], name))[: max(most, 0)]
 
     def _best(self, query: str, most: int, among: Collection[str] | None) -> list[str]:
-        terms = list(dict.fromkeys(terms_of(query[:_MOST_CHARACTERS])))
-        wanted = dict.fromkeys([term for term in terms if term not in _STOP_WORDS] or terms, 1.0)
-        wanted = dict(list(wanted.items())[:_MOST_WORDS])
+        terms = list(terms_of(query[:_MOST_CHARACTERS]))
+        kept = [term for term in terms if term not in _STOP_WORDS] or terms
+        wanted = {term: _FAINT_WORDS.get(term, 1.0) for term in kept[:_MOST_WORDS]}
         for term in list(wanted):
             if not self._having(term, among):
                 wanted |= {one: _GUESSED for one in self._nearly(term, among) if one not in wanted}
@@ -181,8 +187,8 @@ def _impacts(tool: Tool[Any]) -> dict[str, float]:
     counts: dict[str, float] = {}
     for field, text in fields.items():
         weight = _WEIGHTS[field]
-        for term in terms_of(text[:_MOST_CHARACTERS]):
-            counts[term] = counts.get(term, 0.0) + weight
+        for term, count in terms_of(text[:_MOST_CHARACTERS]).items():
+            counts[term] = counts.get(term, 0.0) + weight * count
     room = _K1 * (1 - _B + _B * sum(counts.values()) / _USUAL_LENGTH)
     impacts = {term: count / (count + room) for term, count in counts.items()}
     return impacts | {_whole(tool.name): _WHOLE_NAME}
@@ -198,8 +204,11 @@ def _edges(term: str) -> Sequence[str]:
 
 
 def _parameter_words(tool: Tool[Any]) -> Iterator[str]:
-    if tool.fault is None:
-        yield from _property_words(tool.input_schema, _DEEPEST)
+    try:
+        schema = tool.input_schema
+    except Exception:  # noqa: BLE001 - a class may write it as a property, which can fail in any way
+        return
+    yield from _property_words(schema, _DEEPEST)
 
 
 def _property_words(schema: Mapping[str, Any], levels: int) -> Iterator[str]:

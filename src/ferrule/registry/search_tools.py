@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ferrule.core.call import SEARCH_TOOLS
 from ferrule.core.description import Description
 from ferrule.core.nearest import is_named
 from ferrule.core.phrases import phrase
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ferrule.core.context import ToolContext
     from ferrule.registry.registry import ToolSource
 
-SEARCH = "search_tools"
 _MOST_NAMESPACES = 60
 _NAMED = 5
 _SHORT = 160
@@ -76,14 +76,16 @@ class SearchedTools(View):
     @property
     def searches(self) -> bool:
         """Whether there are so many tools that a model has to search; it goes on with that once it has begun."""
-        return (bool(self.found) or len(self.source.tools()) > self.search_for.above) and not self.source.has(SEARCH)
+        return (bool(self.found) or len(self.source.tools()) > self.search_for.above) and not self.source.has(
+            SEARCH_TOOLS
+        )
 
     @property
     def revision(self) -> int:
         return (len(self.found) << 80) + self.source.revision
 
     def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
-        if name == SEARCH and self.searches:
+        if name == SEARCH_TOOLS and self.searches:
             return self._tool
         return self.source.entry(name, version)
 
@@ -96,7 +98,7 @@ class SearchedTools(View):
         later = [name for name in dict.fromkeys(self.found) if name in by_name and name not in shown]
         return [
             *((name, by_name[name]) for name in shown),
-            (SEARCH, self._tool),
+            (SEARCH_TOOLS, self._tool),
             *((name, by_name[name]) for name in later),
         ]
 
@@ -147,7 +149,7 @@ class Queries(BaseModel):
 class SearchTools(Tool[Queries]):
     """Finds tools for a model."""
 
-    name = SEARCH
+    name = SEARCH_TOOLS
     display_name = "Search tools"
     kind = Kind.READONLY
     doing = "looking for tools"
