@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 # Measured on four public sets of tools and questions (ADR 0035).
-_WEIGHTS = {"name": 2.0, "text": 1.0, "more": 0.8}
-_USUAL_LENGTH = 25
+_WEIGHTS = {"name": 2.5, "text": 1.0, "more": 0.8}
+_USUAL_LENGTH = 40
 """Of a tool's text, in words. It is fixed, not the mean of all tools: no tool's terms depend on the others."""
-_K1, _B = 1.5, 0.7
+_K1, _B = 1.8, 0.7
 _WHOLE_NAME = 3.0
 _GUESSED = 0.4
 """How much a term counts that was not asked for but is spelt nearly the same."""
-_FAINT_WORDS = {word: 0.3 for word in ("find", "get", "show")}
+_FAINT_WORDS = dict.fromkeys(("find", "get", "show"), 0.3)
 """How much words count that many requests begin with, whatever they are about."""
 _MOST_WORDS = 200
 _MOST_GUESSED = 3
