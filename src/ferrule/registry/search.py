@@ -18,7 +18,7 @@ from ferrule.core.tool import Tool, description_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-# Measured on four public sets of tools and questions (ADR 0035).
+# Measured on four public sets of tools and questions (ADR 0036).
 _WEIGHTS = {"name": 2.5, "text": 1.0, "more": 0.8}
 _USUAL_LENGTH = 40
 """Of a tool's text, in words. It is fixed, not the mean of all tools: no tool's terms depend on the others."""

@@ -173,7 +173,7 @@ class SearchTools(Tool[Queries]):
         return Output(
             [tool.name for tool in tools],
             llm_content=said,
-            display_content=phrase("found {n} tools", n=len(tools)),
+            display_content=phrase("tools found: {n}", n=len(tools)),
         )
 
 
