@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ferrule import raw_tool
 from ferrule.agent.agent_events import TurnEnded
 from ferrule.agent.saved_sessions import SavedConversationError
 from ferrule.app.assistant import Assistant, build_assistant, limits_of, model_for, resume
@@ -62,6 +63,20 @@ async def test_the_settings_choose_its_tools_and_whether_the_project_speaks(work
         await said(build_assistant(app, model), "Hello.")
     assert [tool.name for tool in model.requests[0].tools] == ["Read", "Task"]
     assert "Use tabs." not in model.requests[0].system
+
+
+async def test_of_many_tools_the_built_in_ones_are_shown_and_the_others_found(workspace: Path) -> None:
+    """X5."""
+    tools = ToolSettings(plugins=False, search_above=3)
+    async with App(Settings(tools=tools), workspace) as app:
+        app.tools.registry.register(raw_tool("roll_dice", {"type": "object"}, lambda _: "6", kind="readonly"))
+        model = ScriptedModel([call("search_tools", {"queries": ["roll the dice"]}), say("ok")])
+        assistant = build_assistant(app, model)
+        await said(assistant, "Roll the dice.")
+        await assistant.close()
+    first, second = ([one.name for one in request.tools] for request in model.requests)
+    assert {"Read", "Bash", "TodoWrite", "search_tools"} <= set(first)
+    assert second == [*first, "roll_dice"]
 
 
 async def test_one_word_offers_the_seven_tools_of_the_assistant_family(workspace: Path) -> None:

@@ -36,6 +36,22 @@ async def test_only_the_tools_that_were_named_are_served(ferrule: Command) -> No
             await client.call_tool("echo_text", {"text": "x"})
 
 
+async def test_of_many_tools_a_client_is_shown_the_built_in_ones_and_finds_the_others(ferrule: Command) -> None:
+    """X5."""
+    assert {"Read", "echo_text"} < set(await names(ferrule, "--search"))  # they are few
+    (ferrule.workspace / "ferrule.toml").write_text("[tools]\nsearch_above = 5\n")
+    assert {"Read", "echo_text"} < set(await names(ferrule))
+    async with Client(served(ferrule, "--search", "--deny", "launch_rocket")) as client:
+        listed = {one.name for one in (await client.list_tools()).tools}
+        assert {"Read", "search_tools"} < listed
+        assert "echo_text" not in listed
+        found = text_of(await client.call_tool("search_tools", {"queries": ["echo", "launch a rocket"]}))
+        assert "echo_text" in found
+        assert "launch_rocket" not in found
+        assert "echo_text" in {one.name for one in (await client.list_tools(cache_mode="refresh")).tools}
+        assert text_of(await client.call_tool("echo_text", {"text": "x"})) == "x"
+
+
 def test_at_a_terminal_it_says_what_it_is_and_what_else_there_is(ferrule: Command) -> None:
     """Whoever types `ferrule mcp` to see what it does is not left before an empty screen."""
     with Terminal(ferrule.arguments("mcp"), ferrule.workspace, {**ferrule.environment, "TERM": "xterm"}) as terminal:
