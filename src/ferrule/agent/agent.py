@@ -141,6 +141,7 @@ class Agent(Generic[DepsT, OutputT]):
         self.hooks = ModelHooks(hooks)
         self.history = tuple(history)
         self.search = search
+        self._searched: tuple[tuple[Any, ...], SearchedTools] | None = None  # kept, so that a step costs a lookup
         self.turns = turns
         self.limits = limits
         self.budget = budget
@@ -626,8 +627,12 @@ class Agent(Generic[DepsT, OutputT]):
         conversation = turn.conversation if turn is not None else self.conversation
         if self.search is None or not (conversation.found_tools or len(shown.tools()) > self.search.above):
             return shown
-        usable = UsableTools(shown, self.runtime.policy, self.session, deps)
-        return SearchedTools(usable, self.search, found=conversation.found_tools, keep=conversation.find)
+        key = (shown, self.runtime.policy, self.session, self.session.caller, deps, conversation)
+        if self._searched is None or any(one is not other for one, other in zip(self._searched[0], key, strict=True)):
+            usable = UsableTools(shown, self.runtime.policy, self.session, deps)
+            view = SearchedTools(usable, self.search, found=conversation.found_tools, keep=conversation.find)
+            self._searched = key, view
+        return self._searched[1]
 
     def enter_session(self, adapter: ModelAdapter, turn: int) -> None:
         """Tell the session of the turn that begins; a sub-agent works within the turn of whoever started it."""

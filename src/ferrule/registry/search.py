@@ -26,7 +26,7 @@ _K1, _B = 1.8, 0.7
 _WHOLE_NAME = 3.0
 _GUESSED = 0.4
 """How much a term counts that was not asked for but is spelt nearly the same."""
-_FAINT_WORDS = dict.fromkeys(("find", "get", "show"), 0.3)
+_FAINT_WORDS: dict[str, float] = dict.fromkeys(("find", "get", "show"), 0.3)
 """How much words count that many requests begin with, whatever they are about."""
 _MOST_WORDS = 200
 _MOST_GUESSED = 3

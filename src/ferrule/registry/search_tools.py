@@ -152,6 +152,7 @@ class SearchTools(Tool[Queries]):
     name = SEARCH_TOOLS
     display_name = "Search tools"
     kind = Kind.READONLY
+    may_block = False
     doing = "looking for tools"
     category = "agent"
 
