@@ -77,7 +77,7 @@ async def test_what_the_model_reads() -> None:
     assert model.requests[0].tools[0].description.text == snapshot("""\
 Find tools by what they do. Most of your tools are not shown until you search for them.
 
-Search before you say that something cannot be done. The tools that are found are yours to call from then on, and stay so: do not search for them again.
+Search before you say that something cannot be done. Found tools stay available; do not search for them again.
 
 There are tools of these kinds:
 - general: add, sales_report, weather_report, stock_report, filler_0, …

@@ -128,8 +128,8 @@ class SearchedTools(View):
             lines.append(one_line(f"- {name}: {', '.join(own)}{', …' if len(tools) > _NAMED else ''}"))
         return Description(
             "Find tools by what they do. Most of your tools are not shown until you search for them.",
-            "Search before you say that something cannot be done. The tools that are found are yours to call from then "
-            "on, and stay so: do not search for them again.\n\nThere are tools of these kinds:\n" + "\n".join(lines),
+            "Search before you say that something cannot be done. Found tools stay available; do not search for them "
+            "again.\n\nThere are tools of these kinds:\n" + "\n".join(lines),
         )
 
 
