@@ -387,7 +387,7 @@ async def filter_that_matches_nothing(folder: Path, calls: int) -> Figures:
 async def service_statistics(folder: Path, calls: int) -> Figures:
     from time import time
 
-    from ferrule.service.statistics import figures_of
+    from ferrule.service.call_sums import figures_of
 
     database = await _service(folder, calls)
     peak, began = _peak_now(), _cpu()

@@ -335,7 +335,7 @@ class AsyncClient:
 
     async def give_results(
         self, request: str, results: Mapping[str, Any], *, wait: float | None = None
-    ) -> RequestAnswer:  # fmt: skip
+    ) -> RequestAnswer:
         """Go on with a request that waits: what its calls gave elsewhere, by the ids of the calls in `waiting`. A
         `ToolError` tells the model why one failed.
         """

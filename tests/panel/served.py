@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ferrule.app.settings import McpServerSettings
-from ferrule.panel.service_panel import panel_of
+from ferrule.panel.sign_in import panel_of
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.tools import builtin_tools
 from tests.needs import needs

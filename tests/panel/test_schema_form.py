@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.panel.schema_form import arguments_of, form_of
+from ferrule.panel.tools import arguments_of, form_of
 from ferrule.tools import builtin_tools
 
 WORDS = {name: f"not {name}" for name in ("number", "whole", "json", "required", "flag")}

@@ -397,7 +397,7 @@ async def test_a_decision_in_the_moment_of_the_expiry_counts_where_it_was_acknow
         client = await service.client()
         if held:
             stale: Any = Stale(service.service.database)
-            service.service.approvals._database = stale  # pyright: ignore[reportPrivateUsage]
+            service.service.approvals.database = stale
             monkeypatch.setattr(service.service.approvals, "wake", lambda approval: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
             call = (await client.batch([{"tool": "note", "arguments": {"text": "just in time"}}], wait=0)).calls[0]
             while not (found := await client.approvals()):
@@ -414,5 +414,5 @@ async def test_a_decision_in_the_moment_of_the_expiry_counts_where_it_was_acknow
         decided.set()
         assert (await client.get_call(call.id, wait=30)).status == "succeeded"
         assert started == ["just in time"]
-        service.service.approvals._database = service.service.database  # pyright: ignore[reportPrivateUsage]
+        service.service.approvals.database = service.service.database
         assert (await client.approval(approval.id)).status == "approved"

@@ -168,7 +168,7 @@ async def test_another_instance_tells_what_one_began_to_tell_and_died(
 
             monkeypatch.setattr(one.service.webhooks, "_tell", die)
             call = await (await one.client()).call("note", {"text": "x"}, wait=0)
-            two.service.webhooks._settings = hooks  # pyright: ignore[reportPrivateUsage]
+            two.service.webhooks.settings = hooks
             two.service.webhooks.start()
             ((_, body),) = await receiver.told(1)
     assert json.loads(body)["data"]["id"] == call.approval

@@ -83,5 +83,5 @@ def test_one_generator_of_schemas_beside_pydantics() -> None:
 def test_one_model_of_a_form_is_shown_on_every_surface() -> None:
     """What a field takes, and what typed text means, `core/forms.py` says; a terminal and a page only show it."""
     assert calling("FormField") == {FORMS}
-    assert calling("form_fields") == {"cli/server_talk/form.py", "panel/schema_form.py"}
+    assert calling("form_fields") == {"cli/server_talk/form.py", "panel/tools.py"}
     assert writing("enumNames") == {FORMS, "mcp_server/asking.py"}  # which makes forms for others

@@ -70,7 +70,7 @@ def serve_command(
         return
     loaded = settings_for(Path(), {"service": flags} if flags else {})
     try:
-        from ferrule.panel.service_panel import panel_of
+        from ferrule.panel.sign_in import panel_of
         from ferrule.service.database import DatabaseProblem
         from ferrule.service.service import Service
         from ferrule.service.serving import serve

@@ -6,11 +6,12 @@ Every form says one thing to the API. What that refuses is said above the list t
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.service_settings import LIMITS
 from ferrule.core.access import Mode
-from ferrule.panel.api import ApiProblem
+from ferrule.panel.api import PageProblem
 from ferrule.panel.app import PanelPage, back_to
 from ferrule.panel.words import PROBLEMS, _
 from ferrule.service.vocabulary import SCOPES
@@ -51,7 +52,7 @@ async def show_first(request: PanelRequest) -> Response:
     """The first part that the user may administer."""
     sections = _sections(request)
     if not sections:
-        raise ApiProblem(403, {"code": "forbidden"})
+        raise PageProblem(403, "forbidden")
     return back_to(f"/admin/{sections[0][0]}")
 
 
@@ -66,9 +67,6 @@ async def _show(request: PanelRequest, section: str, status: int = 200, problem:
     )
 
 
-# What each part shows
-
-
 async def _page(request: PanelRequest, section: str) -> dict[str, Any]:
     """Those of the list from the cursor in the address on."""
     asked = {"cursor": request.query["cursor"]} if request.query.get("cursor") else {}
@@ -76,19 +74,10 @@ async def _page(request: PanelRequest, section: str) -> dict[str, Any]:
     return {section: found[section], "following": found["next"], "cursor": request.query.get("cursor", "")}
 
 
-async def _tenants(request: PanelRequest) -> dict[str, Any]:
-    return await _page(request, "tenants")
-
-
 async def _users(request: PanelRequest) -> dict[str, Any]:
-    users = await _page(request, "users")
-    return {**users, "roles": await _role_names(request)}
-
-
-async def _role_names(request: PanelRequest) -> list[str]:
-    if not request.may("admin", "roles"):
-        return []
-    return [one["name"] for one in (await request.api.ask("GET", "/v1/roles"))["roles"]]
+    may = request.may("admin", "roles")
+    found: list[Any] = (await request.api.ask("GET", "/v1/roles"))["roles"] if may else []
+    return {**await _page(request, "users"), "roles": [one["name"] for one in found]}
 
 
 async def _roles(request: PanelRequest) -> dict[str, Any]:
@@ -109,16 +98,10 @@ async def _intents(request: PanelRequest) -> dict[str, Any]:
     return {**await request.api.ask("GET", "/v1/intents"), **await request.api.ask("GET", "/v1/entities")}
 
 
-async def _servers(request: PanelRequest) -> dict[str, Any]:
-    return await request.api.ask("GET", "/v1/servers")
-
-
 _READERS: dict[str, Callable[[PanelRequest], Awaitable[dict[str, Any]]]] = {
-    "tenants": _tenants, "users": _users, "roles": _roles, "keys": _keys, "intents": _intents, "servers": _servers,
+    "tenants": partial(_page, section="tenants"), "users": _users, "roles": _roles, "keys": _keys, "intents": _intents,
+    "servers": lambda request: request.api.ask("GET", "/v1/servers"),
 }  # fmt: skip
-
-
-# What forms say
 
 
 def limits_in(request: PanelRequest) -> dict[str, Any]:
@@ -169,27 +152,23 @@ async def _switch_or_delete(request: PanelRequest, section: str) -> bool:
 
 
 async def _change_tenants(request: PanelRequest) -> dict[str, Any]:
-    name = request.field("name")
-    match request.field("do"):
-        case "create":
-            body = {"name": name, "display_name": request.field("display_name"), "limits": limits_in(request)}
-            await request.api.ask("POST", "/v1/tenants", body=body)
-        case _:
-            days = _number_in(request, "audit_days")
-            body = _given(display_name=request.field("display_name"), limits=limits_in(request), audit_days=days)
-            await request.api.ask("PATCH", f"/v1/tenants/{name}", body=body)
+    name, said = request.field("name"), {"display_name": request.field("display_name"), "limits": limits_in(request)}
+    if request.field("do") == "create":
+        await request.api.ask("POST", "/v1/tenants", body={"name": name, **said})
+    else:
+        days = _number_in(request, "audit_days")
+        await request.api.ask("PATCH", f"/v1/tenants/{name}", body={**said, **_given(audit_days=days)})
     return {}
 
 
 async def _change_users(request: PanelRequest) -> dict[str, Any]:
-    name = request.field("name")
-    match request.field("do"):
-        case "create":
-            body = {"name": name, "roles": request.many("roles") or ["member"], "limits": limits_in(request)}
-            await request.api.ask("POST", "/v1/users", body=body)
-        case _:
-            body = {"roles": request.many("roles"), "limits": limits_in(request), "allow": request.many("allow")}
-            await request.api.ask("PATCH", f"/v1/users/{name}", body=body)
+    name, roles, limits = request.field("name"), request.many("roles"), limits_in(request)
+    if request.field("do") == "create":
+        body: dict[str, Any] = {"name": name, "roles": roles or ["member"], "limits": limits}
+        await request.api.ask("POST", "/v1/users", body=body)
+    else:
+        body = {"roles": roles, "limits": limits, "allow": request.many("allow")}
+        await request.api.ask("PATCH", f"/v1/users/{name}", body=body)
     return {}
 
 
@@ -225,7 +204,7 @@ async def _change_keys(request: PanelRequest) -> dict[str, Any]:
             made = await request.api.ask("POST", f"/v1/keys/{key}/rotate", body={"overlap": hours * 3600})
             return {"made": made}
         case _:
-            raise ApiProblem(404, {"code": "not_found"})
+            raise PageProblem(404, "not_found")
 
 
 async def _change_intents(request: PanelRequest) -> dict[str, Any]:
@@ -242,7 +221,7 @@ _CHANGES: dict[str, Callable[[PanelRequest], Awaitable[dict[str, Any]]]] = {
 async def show_section(request: PanelRequest) -> Response:
     section = request.parts["section"]
     if section not in _READERS:
-        raise ApiProblem(404, {"code": "not_found"})
+        raise PageProblem(404, "not_found")
     return await _show(request, section)
 
 
@@ -251,18 +230,16 @@ async def change_section(request: PanelRequest) -> Response:
     section = request.parts["section"]
     change = _CHANGES.get(section)
     if change is None:
-        raise ApiProblem(404, {"code": "not_found"})
+        raise PageProblem(404, "not_found")
     try:
         shown = {} if await _switch_or_delete(request, section) else await change(request)
     except FormProblem as problem:
         return await _show(request, section, 400, str(problem), tested=dict(request.fields))
-    except ApiProblem as refused:
+    except PageProblem as refused:
         if refused.status in (401, 403, 503):
             raise
         words = request.translated(PROBLEMS.get(refused.code, PROBLEMS["invalid"]))
-        return await _show(
-            request, section, refused.status, f"{words} {refused.detail}", tested=dict(request.fields)
-        )  # fmt: skip
+        return await _show(request, section, refused.status, f"{words} {refused.detail}", tested=dict(request.fields))
     if shown:
         return await _show(request, section, **shown)
     return back_to(f"/admin/{section}")

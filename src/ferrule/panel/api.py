@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class ApiProblem(Exception):  # noqa: N818 - reads as what it says
-    """What the API refused, as its problem document says."""
+class PageProblem(Exception):  # noqa: N818 - reads as what it says
+    """A request that cannot be taken, or what the API refused; `code` is one of `PROBLEMS` or of the API's own."""
 
-    def __init__(self, status: int, document: Mapping[str, Any]) -> None:
-        super().__init__(str(document.get("detail", "")))
+    def __init__(self, status: int, code: str, detail: str = "", suggestion: str = "") -> None:
+        super().__init__(detail)
         self.status = status
-        self.code = str(document.get("code", ""))
-        self.detail = str(document.get("detail", ""))
-        self.suggestion = str(document.get("suggestion") or "")
+        self.code = code
+        self.detail = detail
+        self.suggestion = suggestion
 
 
 class InProcessApi:
@@ -44,7 +44,7 @@ class InProcessApi:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """The JSON document of an answer; raises `ApiProblem`."""
+        """The JSON document of an answer; raises `PageProblem`."""
         sent = json.dumps(body).encode() if body is not None else b""
         more = {**(headers or {}), "content-length": str(len(sent))}
         if body is not None:
@@ -65,7 +65,9 @@ class InProcessApi:
         await self._app(self._asking(method, path, query, more), receive, send)
         document = json.loads(bytes(received)) if received else None
         if status >= 400:
-            raise ApiProblem(status, document or {})
+            said: dict[str, Any] = document or {}
+            words = (str(said.get(name) or "") for name in ("code", "detail", "suggestion"))
+            raise PageProblem(status, *words)
         return document
 
     async def forward(
@@ -74,9 +76,7 @@ class InProcessApi:
         """Let an answer that has no end, or is long, go straight to the browser."""
         await self._app(self._asking("GET", path, query, headers), receive, send)
 
-    def _asking(
-        self, method: str, path: str, query: Mapping[str, str] | None, headers: Mapping[str, str]
-    ) -> Scope:  # fmt: skip
+    def _asking(self, method: str, path: str, query: Mapping[str, str] | None, headers: Mapping[str, str]) -> Scope:
         given = {"authorization": f"Bearer {self._credential}", "accept-language": self._language, **headers}
         return {
             **self._scope,

@@ -18,7 +18,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import compile_path
 
 from ferrule._version import __version__
-from ferrule.panel.api import ApiProblem, InProcessApi
+from ferrule.panel.api import InProcessApi, PageProblem
 from ferrule.panel.words import HERE, LANGUAGES, PROBLEMS, catalogue, language_of, templates
 
 if TYPE_CHECKING:
@@ -44,16 +44,6 @@ HEADERS = {
 }  # fmt: skip
 
 _WHOLE_PAGE = {"HX-Retarget": "#main", "HX-Reselect": "#main", "HX-Reswap": "outerHTML"}
-
-
-class PageProblem(Exception):  # noqa: N818 - reads as what it says
-    """A request to the panel itself that cannot be taken; `code` is one of `PROBLEMS`."""
-
-    def __init__(self, status: int, code: str, detail: str = "") -> None:
-        super().__init__(detail)
-        self.status = status
-        self.code = code
-        self.detail = detail
 
 
 @dataclass(slots=True, frozen=True)
@@ -242,10 +232,8 @@ class Panel:
             if self._sign_in.refuses(request):
                 raise PageProblem(421, "not_found")
             response = await self._respond(request)
-        except ApiProblem as problem:
-            response = self._refused(request, problem.status, problem.code, problem.detail, problem.suggestion)
         except PageProblem as problem:
-            response = self._refused(request, problem.status, problem.code, problem.detail)
+            response = self._refused(request, problem.status, problem.code, problem.detail, problem.suggestion)
         except Exception:
             logger.exception("A page of the panel failed: %s", request.path[:200])
             response = self._refused(request, 500, "internal", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.panel.api import ApiProblem
+from ferrule.panel.api import PageProblem
 from ferrule.panel.app import Forward, PanelPage, back_to
 from ferrule.panel.words import EVENTS, MARKS, PROBLEMS, STATES, _, tree_of
 from ferrule.service.vocabulary import APPROVAL_STATUSES, FINISHED, STATUSES
@@ -22,9 +22,6 @@ _STREAMED = {"call.progress", "call.output"}
 _MOST_OUTPUT = 200_000
 _MOST_APPROVALS = 200
 """As many as the API lists."""
-
-
-# The list
 
 
 async def show_live(request: PanelRequest) -> Response:
@@ -54,9 +51,6 @@ async def follow_tenant(request: PanelRequest) -> Forward:
     return Forward("/v1/events", {"after": request.query["after"]} if "after" in request.query else {})
 
 
-# One call
-
-
 async def show_call(request: PanelRequest) -> Response:
     call = request.parts["id"]
     record = await request.api.ask("GET", f"/v1/calls/{call}/record")
@@ -70,7 +64,7 @@ async def render_call(request: PanelRequest, record: dict[str, Any], status: int
     if call["approval"] and request.may("approvals"):
         try:
             approval = await request.api.ask("GET", f"/v1/approvals/{call['approval']}")
-        except ApiProblem as refused:
+        except PageProblem as refused:
             if refused.status not in (403, 404):
                 raise
     events = record["events"]
@@ -105,7 +99,7 @@ async def cancel_call(request: PanelRequest) -> Response:
     call = request.parts["id"]
     try:
         await request.api.ask("POST", f"/v1/calls/{call}/cancel")
-    except ApiProblem as refused:
+    except PageProblem as refused:
         if refused.code != "finished":
             raise
         record = await request.api.ask("GET", f"/v1/calls/{call}/record")
@@ -116,9 +110,6 @@ async def cancel_call(request: PanelRequest) -> Response:
 async def follow_call(request: PanelRequest) -> Forward:
     after = request.query.get("after", "0")
     return Forward(f"/v1/calls/{request.parts['id']}/events", {"after": after})
-
-
-# Approvals
 
 
 async def show_approvals(request: PanelRequest) -> Response:
@@ -133,11 +124,8 @@ async def show_approvals(request: PanelRequest) -> Response:
     )  # fmt: skip
 
 
-async def show_approval(request: PanelRequest) -> Response:
-    return await _one(request, request.parts["id"])
-
-
-async def _one(request: PanelRequest, approval: str, status: int = 200, problem: str = "") -> Response:
+async def _one(request: PanelRequest, status: int = 200, problem: str = "") -> Response:
+    approval = request.parts["id"]
     found = await request.api.ask("GET", f"/v1/approvals/{approval}")
     return request.render(
         "approvals.html", status, approvals=[found], shown="", problem=problem, decided=approval if problem else "",
@@ -153,17 +141,17 @@ async def decide(request: PanelRequest) -> Response:
         "scope": "always" if said == "always" else "once", "reason": request.field("reason")[:2000],
     }  # fmt: skip
     if said not in ("approve", "always", "deny"):
-        return await _one(request, approval, 400, request.translated(PROBLEMS["invalid"]))
+        return await _one(request, 400, request.translated(PROBLEMS["invalid"]))
     try:
         await request.api.ask("POST", f"/v1/approvals/{approval}/decision", body=body)
-    except ApiProblem as refused:
+    except PageProblem as refused:
         if refused.status not in (403, 409):
             raise
         words = request.translated(PROBLEMS.get(refused.code, PROBLEMS["conflict"]))
         # The card itself says what was decided, and by whom.
         detail = "" if refused.code in ("decided", "expired") else f" {refused.detail}"
-        return await _one(request, approval, refused.status, words + detail)
-    return await _one(request, approval)
+        return await _one(request, refused.status, words + detail)
+    return await _one(request)
 
 
 PAGES = (
@@ -173,6 +161,6 @@ PAGES = (
     PanelPage("POST", "/calls/{id}/cancel", cancel_call),
     PanelPage("GET", "/calls/{id}/events", follow_call),
     PanelPage("GET", "/approvals", show_approvals, _("Approvals"), "approvals"),
-    PanelPage("GET", "/approvals/{id}", show_approval),
+    PanelPage("GET", "/approvals/{id}", _one),
     PanelPage("POST", "/approvals/{id}", decide),
 )

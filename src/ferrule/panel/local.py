@@ -30,9 +30,9 @@ from ferrule.records.database import AuditError
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import OWN_KINDS
 from ferrule.records.verification import verify
+from ferrule.service.call_sums import PERIODS, CallFigures, add_duration, statistics_document, step_of
 from ferrule.service.documents import shown_time
 from ferrule.service.plugin_routes import PluginAgreement, PluginEnable, PluginInstall, language_in
-from ferrule.service.statistics import PERIODS, CallFigures, add_duration, statistics_document, step_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -114,9 +114,7 @@ class LocalRecords:
             return _problem(404, "not_found", "There is no such record.")
         return Response(json.dumps(document), media_type="application/json")
 
-    async def _of_plugins(
-        self, scope: Scope, receive: Receive, parts: list[str], query: Mapping[str, str]
-    ) -> Response:  # fmt: skip
+    async def _of_plugins(self, scope: Scope, receive: Receive, parts: list[str], query: Mapping[str, str]) -> Response:
         """The service's endpoints for plugins, for the one who owns this machine's."""
         language = _language(scope)
         here = str(self._workspace)
@@ -295,18 +293,16 @@ def _call(given: AuditRow) -> dict[str, Any]:
     """A row of the log in the form of a stored call; what the call gave is not in the log."""
     row = _sound(given)
     took = row.duration + (row.waited or 0.0) + (row.queued or 0.0)
+    result = None
+    if row.error is not None:
+        shown = dict.fromkeys(("llm_content", "display_content"), row.error)
+        result = {**shown, "data": None, "metadata": {"type": row.outcome}}
     return {
         "id": str(row.seq), "tool": row.tool, "version": row.version, "user": row.user or "", "session": row.session,
         "status": "succeeded" if row.outcome == "success" else "failed", "batch": None, "approval": None,
         "created_at": shown_time(row.time), "started_at": shown_time(row.time),
-        "finished_at": shown_time(row.time + took), "metadata": {}, "result": _result(row),
+        "finished_at": shown_time(row.time + took), "metadata": {}, "result": result,
     }  # fmt: skip
-
-
-def _result(row: AuditRow) -> dict[str, Any] | None:
-    if row.error is None:
-        return None
-    return {"llm_content": row.error, "display_content": row.error, "data": None, "metadata": {"type": row.outcome}}
 
 
 def _events(row: AuditRow) -> list[dict[str, Any]]:
@@ -378,7 +374,7 @@ def local_panel(path: Path, workspace: Path) -> tuple[Panel, LocalSignIn]:
 
 async def serve_local(
     panel: Panel, port: int, ready: Callable[[str], None], until: asyncio.Event | None = None
-) -> None:  # fmt: skip
+) -> None:
     """Serve on this machine alone until Ctrl-C or SIGTERM, or until the event is set; `ready` hears the address."""
     with listen(_HOST, port, _BACKLOG) as listening:
         ready(url_of(_HOST, listening.getsockname()[1]))

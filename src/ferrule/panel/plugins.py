@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ferrule.panel.api import ApiProblem
+from ferrule.panel.api import PageProblem
 from ferrule.panel.app import PanelPage, back_to
 from ferrule.panel.words import _
 
@@ -30,13 +30,9 @@ async def _list(request: PanelRequest, status: int = 200, problem: str = "") -> 
     if query is not None:
         try:
             found = await _ask(request, "GET", "/v1/offers", {"q": query})
-        except ApiProblem as refused:
+        except PageProblem as refused:
             status, problem = refused.status, _words(refused)
     return request.render("plugins.html", status, plugins=listed, query=query or "", found=found, problem=problem)
-
-
-async def show_plugins(request: PanelRequest) -> Response:
-    return await _list(request)
 
 
 async def show_plugin(request: PanelRequest) -> Response:
@@ -44,9 +40,7 @@ async def show_plugin(request: PanelRequest) -> Response:
     return await _show(request, request.parts["name"], done=request.translated(done) if done else "")
 
 
-async def _show(
-    request: PanelRequest, name: str, status: int = 200, *, problem: str = "", done: str = ""
-) -> Response:  # fmt: skip
+async def _show(request: PanelRequest, name: str, status: int = 200, *, problem: str = "", done: str = "") -> Response:
     plugin = await _ask(request, "GET", f"/v1/plugins/{quote(name, safe='')}")
     used = []
     if request.may("calls"):
@@ -60,7 +54,7 @@ async def install_plugin(request: PanelRequest) -> Response:
     body = {"source": request.field("source"), "market": request.field("market"), "agreed": request.many("agreed")}
     try:
         answer = await _ask(request, "POST", "/v1/plugins", body=body)
-    except ApiProblem as refused:
+    except PageProblem as refused:
         if refused.status in (401, 403, 503):
             raise
         return await _list(request, refused.status, _words(refused))
@@ -93,8 +87,8 @@ async def change_plugin(request: PanelRequest) -> Response:
                 body: dict[str, Any] = {"agreed": agreed, "settings": settings, "hosts": request.many("hosts")}
                 return _answered(request, await _ask(request, "POST", f"{place}/enable", body=body), do, body)
             case _:
-                raise ApiProblem(404, {"code": "not_found"})
-    except ApiProblem as refused:
+                raise PageProblem(404, "not_found")
+    except PageProblem as refused:
         if refused.status in (401, 403, 404, 503):
             raise
         return await _show(request, name, refused.status, problem=_words(refused))
@@ -115,18 +109,18 @@ def _answered(request: PanelRequest, answer: dict[str, Any], do: str, said: dict
 
 async def _ask(
     request: PanelRequest, method: str, path: str, query: dict[str, str] | None = None, body: Any = None
-) -> Any:  # fmt: skip
+) -> Any:
     return await request.api.ask(method, path, query, body, {"accept-language": request.language})
 
 
-def _words(refused: ApiProblem) -> str:
+def _words(refused: PageProblem) -> str:
     """An error about plugins is worded for its reader already; after a full-width mark there is no space."""
     between = "" if refused.detail.endswith(_FULL_STOPS) else " "
     return f"{refused.detail}{between}{refused.suggestion}".strip()
 
 
 PAGES = (
-    PanelPage("GET", "/plugins", show_plugins, _("Plugins"), "admin", ("plugins",)),
+    PanelPage("GET", "/plugins", _list, _("Plugins"), "admin", ("plugins",)),
     PanelPage("POST", "/plugins", install_plugin),
     PanelPage("GET", "/plugins/{name}", show_plugin),
     PanelPage("POST", "/plugins/{name}", change_plugin),

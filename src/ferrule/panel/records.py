@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ferrule.panel.app import Forward, PageProblem, PanelPage
+from ferrule.panel.api import PageProblem
+from ferrule.panel.app import Forward, PanelPage
 from ferrule.panel.words import _
 
 if TYPE_CHECKING:

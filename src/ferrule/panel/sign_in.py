@@ -16,14 +16,17 @@ from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse
 
-from ferrule.panel.api import ApiProblem, InProcessApi
-from ferrule.panel.app import SESSION_SECONDS, PageProblem, PanelPage, back_to, forget, keep
+from ferrule.panel import administration, calls, plugins, records, tools
+from ferrule.panel.api import InProcessApi, PageProblem
+from ferrule.panel.app import SESSION_SECONDS, Panel, PanelPage, back_to, forget, keep
 from ferrule.panel.words import PROBLEMS, _
 from ferrule.process.references import MissingValueError, read_reference
 from ferrule.service.oidc import discover, looks_like_token
 from ferrule.service.outgoing import SECRET_SECONDS, FetchProblem, fetch_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.responses import Response
     from starlette.types import ASGIApp
 
@@ -92,7 +95,7 @@ class ServiceSignIn:
     async def _problem_with(self, request: PanelRequest, credential: str) -> str:
         try:
             await InProcessApi(self._api, credential, request.scope).ask("GET", "/v1/me")
-        except ApiProblem as problem:
+        except PageProblem as problem:
             return PROBLEMS.get(problem.code, problem.detail)
         return ""
 
@@ -190,3 +193,9 @@ def _claims(token: str) -> dict[str, Any]:
     except (IndexError, ValueError):
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def panel_of(settings: ServiceSettings) -> Callable[[ASGIApp], ASGIApp]:
+    """Puts the panel in front of a service's API."""
+    pages = (*calls.PAGES, *tools.PAGES, *records.PAGES, *plugins.PAGES, *administration.PAGES)
+    return lambda api: Panel(api, ServiceSignIn(api, settings), pages)

@@ -3,27 +3,92 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from ferrule.core.forms import FormError, read_json
+from ferrule.core.forms import FormError, FormField, form_fields, read_json
 from ferrule.dialects import KNOWN
-from ferrule.panel.api import ApiProblem
+from ferrule.panel.api import PageProblem
 from ferrule.panel.app import PanelPage, back_to
-from ferrule.panel.schema_form import arguments_of, form_of
 from ferrule.panel.words import PROBLEMS, _
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.responses import Response
 
     from ferrule.panel.app import PanelRequest
-    from ferrule.panel.schema_form import PageField
 
+_LONG = 60
+"""A text whose default is longer than this, or has lines, gets a larger field."""
+_LONG_NAMES = frozenset({
+    "content", "text", "command", "code", "body", "old_string", "new_string", "prompt", "query",
+})  # fmt: skip
 _WORDS = {
     "number": _("This must be a number."), "whole": _("This must be a whole number."),
     "json": _("This is not valid JSON."), "required": _("This is required."), "flag": _("This must be yes or no."),
 }  # fmt: skip
 _NOT_AN_OBJECT = _("The arguments must be a JSON object.")
+
+
+@dataclass(slots=True)
+class PageField:
+    """A field with what is written in it, and what is wrong with that."""
+
+    field: FormField
+    text: str
+    problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name in the form, where others have theirs."""
+        return f"argument.{self.field.name}"
+
+    @property
+    def choices(self) -> list[str]:
+        """What can be selected; none where something is typed."""
+        if self.field.kind == "boolean":
+            return ["true", "false"]
+        return [one.title for one in self.field.choices] if self.field.kind == "one" else []
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes several lines."""
+        if self.field.kind != "text":
+            return self.field.kind in ("many", "lines", "json")
+        longest = self.field.schema.get("maxLength")
+        is_long = len(self.text) > _LONG or "\n" in self.text or (isinstance(longest, int) and longest > 500)
+        return is_long or self.field.name in _LONG_NAMES
+
+
+def form_of(schema: Any) -> list[PageField]:
+    """The fields for a tool's parameters, with their defaults."""
+    return [PageField(one, one.written(one.schema.get("default"))) for one in form_fields(schema)]
+
+
+def arguments_of(
+    schema: Any, given: Mapping[str, str], words: Mapping[str, str]
+) -> tuple[dict[str, Any], list[PageField]]:
+    """The arguments that a form's fields say, and the fields with what was written and what is wrong with it.
+
+    An empty field that is not required is left out. `words` are those for the codes of `FormError` and `required`.
+    """
+    arguments: dict[str, Any] = {}
+    fields = form_of(schema)
+    for one in fields:
+        one.text = given.get(one.key, "").replace("\r\n", "\n")
+        is_text = one.field.kind == "text"
+        if one.text if is_text else one.text.strip():
+            try:
+                arguments[one.field.name] = one.field.read(one.text)
+            except FormError as error:
+                one.problem = words[error.code]
+        elif one.field.required and is_text:
+            arguments[one.field.name] = ""
+        elif one.field.required:
+            one.problem = words["required"]
+    return arguments, fields
 
 
 async def show_tools(request: PanelRequest) -> Response:
@@ -46,10 +111,6 @@ async def _figures(request: PanelRequest) -> dict[str, dict[str, Any]]:
         return {}
     found = await request.api.ask("GET", "/v1/statistics", {"period": "week", "by": "tool"})
     return {one["name"]: one for one in found["names"]}
-
-
-async def show_tool(request: PanelRequest) -> Response:
-    return await _page(request)
 
 
 async def _page(
@@ -100,7 +161,7 @@ async def try_tool(request: PanelRequest) -> Response:
         headers["idempotency-key"] = key  # a form that is sent twice is one call
     try:
         made = await request.api.ask("POST", "/v1/calls", body=body, headers=headers)
-    except ApiProblem as refused:
+    except PageProblem as refused:
         if refused.status in (401, 403, 503):
             raise
         return await _page(request, refused.status, fields, refused.detail, raw)
@@ -116,7 +177,7 @@ async def switch_tool(request: PanelRequest) -> Response:
 
 PAGES = (
     PanelPage("GET", "/tools", show_tools, _("Tools"), "tools"),
-    PanelPage("GET", "/tools/{name}", show_tool),
+    PanelPage("GET", "/tools/{name}", _page),
     PanelPage("POST", "/tools/{name}/try", try_tool),
     PanelPage("POST", "/tools/{name}/switch", switch_tool),
 )

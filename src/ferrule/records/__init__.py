@@ -53,19 +53,10 @@ __getattr__, __dir__ = lazy_names(
     {
         "pipeline.record": ("Recorder",),
         "pipeline.stages": ("CallRecord",),
-        "records.audit": (
-            "AuditError",
-            "AuditLog",
-            "Retention",
-            "WriteProblem",
-        ),
+        "records.audit": ("AuditError", "AuditLog", "Retention", "WriteProblem"),
         "records.reader": ("AuditReader",),
         "records.spans": ("SpanTracer",),
-        "records.statistics": (
-            "Statistics",
-            "ToolUsage",
-            "statistics_of",
-        ),
+        "records.statistics": ("Statistics", "ToolUsage", "statistics_of"),
         "records.telemetry": (
             "MetricsRecorder",
             "CONTENT_TYPE",
@@ -74,12 +65,6 @@ __getattr__, __dir__ = lazy_names(
             "LogRecorder",
             "log_registry",
         ),
-        "records.verification": (
-            "Gap",
-            "Head",
-            "Verification",
-            "read_head",
-            "verify",
-        ),
+        "records.verification": ("Gap", "Head", "Verification", "read_head", "verify"),
     },
 )

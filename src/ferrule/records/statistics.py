@@ -293,9 +293,6 @@ def _quantile(times: list[float], share: float) -> float | None:
     return times[max(math.ceil(share * len(times)), 1) - 1] if times else None
 
 
-# The same usage figures, from the audit log: over any time, and over every process that wrote to it.
-
-
 _ROWS_BETWEEN = f"SELECT {', '.join(NEEDED)} FROM calls WHERE seq > ? AND seq <= ? AND time >= ? AND time < ?"  # noqa: S608
 _STORED = "SELECT tool, tenant, count, success, denied, durations, waits FROM usage WHERE block = ?"
 _EVERY: Any = object()

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from ferrule.registry.registry import RegistryEvent
 
 
-# Log lines for calls and tools, through the standard `logging`.
-
-
 _calls = logging.getLogger("ferrule.calls")
 _registry = logging.getLogger("ferrule.registry")
 
@@ -147,12 +144,7 @@ def _names_of(record: CallRecord) -> tuple[Any, ...]:
 
 def log_registry(event: RegistryEvent) -> None:
     """A registry listener: one line when a tool comes, goes, or is switched."""
-    fields = {
-        "change": event.change,
-        "tool": _word(event.name),
-        "version": event.version,
-        "origin": event.origin,
-    }
+    fields = {"change": event.change, "tool": _word(event.name), "version": event.version, "origin": event.origin}
     _registry.info("%s %s %s from %s", *fields.values(), extra=fields)
 
 
@@ -194,9 +186,6 @@ def _word(text: str, limit: int = 200) -> str:
 _often = lru_cache(maxsize=1024)(_word)
 _HEX = re.compile("[0-9a-f]{1,64}")
 """An id that is made here."""
-
-
-# Statistics as Prometheus reads them.
 
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from ferrule.records.statistics import BLOCK, BLOCKS_A_TURN, add_missing_blocks
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterable
     from pathlib import Path
 
     from ferrule.pipeline.stages import CallRecord
@@ -343,20 +345,11 @@ class Writer:
         self._tell(waiting, error)
 
     def _tell(self, items: list[Item], error: AuditError | None) -> None:
-        loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         for item in items:
-            if isinstance(item, Awaited):
-                loops.setdefault(item.future.get_loop(), []).append(item.future)
-            elif isinstance(item, Marker):
-                if isinstance(item, Stop):
-                    self._stopping = True
+            if isinstance(item, Marker):
+                self._stopping = self._stopping or isinstance(item, Stop)
                 item.pass_on(error)
-        for loop, futures in loops.items():
-            try:
-                loop.call_soon_threadsafe(_settle, futures, error)
-            except RuntimeError:
-                # The loop is closed, so nobody waits there any more; the rows themselves are safe either way.
-                _log.debug("A loop was closed before %d records were acknowledged.", len(futures))
+        settle((item.future, error) for item in items if isinstance(item, Awaited))
 
     def _drop_connection(self) -> None:
         """A connection that failed may be stuck; the next attempt opens the file anew."""
@@ -415,11 +408,23 @@ def _content(record: CallRecord) -> tuple[Any, ...]:
         return unreadable_content(time.time(), f"The record could not be read: {type(problem).__name__}.")
 
 
-def _settle(futures: list[asyncio.Future[None]], error: AuditError | None) -> None:
-    """Runs on the loop of those who wait; one call for the whole batch."""
-    for future in futures:
-        if not future.done():
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
+def settle(outcomes: Iterable[tuple[asyncio.Future[Any], Any]]) -> None:
+    """From another thread, give futures their results or exceptions: each loop is told once of all of its own. On one
+    that is closed nobody waits any more.
+    """
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+    for future, result in outcomes:
+        by_loop.setdefault(future.get_loop(), []).append((future, result))
+    for loop, pairs in by_loop.items():
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_resolve, pairs)
+
+
+def _resolve(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, result in pairs:
+        if future.done():
+            continue
+        if isinstance(result, BaseException):
+            future.set_exception(result)
+        else:
+            future.set_result(result)

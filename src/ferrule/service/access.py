@@ -103,17 +103,14 @@ class Allowed:
         if found is None:
             if len(self._shown) >= _MOST_KNOWN:  # those of servers that came and went
                 self._shown.clear()
-            found = self._shown[tool] = self._is_for_user(tool)
+            found = self._shown[tool] = (
+                tool.name not in self._disabled
+                and (tool.name not in _ADMINISTERS or self.administers(_ADMINISTERS[tool.name]))
+                and (tool.name != DRAFT_TOOL or self._may_draft)
+                and (not tool.roles or any(role in tool.roles for role in self.roles))
+                and not self.policy.denies(tool)
+            )
         return found
-
-    def _is_for_user(self, tool: Tool[Any]) -> bool:
-        return (
-            tool.name not in self._disabled
-            and (tool.name not in _ADMINISTERS or self.administers(_ADMINISTERS[tool.name]))
-            and (tool.name != DRAFT_TOOL or self._may_draft)
-            and (not tool.roles or any(role in tool.roles for role in self.roles))
-            and not self.policy.denies(tool)
-        )
 
     def role_for(self, tool: Tool[Any] | None) -> str | None:
         """The role that a call of this tool runs under: one that the tool is for, else the user's first."""

@@ -60,10 +60,6 @@ async def _changed(request: ServiceRequest, change: Callable[[Connection], Any],
     return await request.service.change(tenant or request.principal.tenant, change)
 
 
-async def _read(request: ServiceRequest, query: Callable[[Connection], Any]) -> Any:
-    return await request.service.database.read(request.principal.tenant, query)
-
-
 def _answer(document: directory.Document | None, status: int = 200) -> Response:
     if document is None:
         return Response(status_code=204)
@@ -72,40 +68,28 @@ def _answer(document: directory.Document | None, status: int = 200) -> Response:
 
 def _route(
     method: str, path: str, work: Callable[..., Any], summary: str, body: type[BaseModel] | None,
-    answer: Mapping[int, type[BaseModel] | None], *errors: int,
+    answer: Mapping[int, type[BaseModel] | None], *errors: int, paged: bool = False,
 ) -> ApiRoute:  # fmt: skip
     """An endpoint that does one thing of the directory in the caller's tenant, with what the path names and the body
-    says; it is for those who administer what the path begins with.
+    says, or a page at a time; it is for those who administer what the path begins with.
     """
     [status] = answer
 
     async def handle(request: ServiceRequest) -> Response:
         said = () if request.body is None else (request.body,)
-        given = (request.principal.tenant, *request.path.values(), *said)
-        done = _read if method == "GET" else _changed
-        return _answer(await done(request, lambda connection: work(connection, *given)), status)
+        page = _page_asked(request) if paged else ()
+        given = (request.principal.tenant, *request.path.values(), *said, *page)
+        done = request.read if method == "GET" else partial(_changed, request)
+        return _answer(await done(lambda connection: work(connection, *given)), status)
 
     handle.__name__ = work.__name__
-    return ApiRoute(method, path, handle, summary, "admin", path.split("/")[2], body, answer, (), errors)
+    parameters = _PAGING if paged else ()
+    return ApiRoute(method, path, handle, summary, "admin", path.split("/")[2], body, answer, parameters, errors)
 
 
 def _page_asked(request: ServiceRequest) -> tuple[str, int]:
     """From where on, and how many."""
     return request.query.get("cursor", ""), request.number("limit", directory.MOST_LISTED, _MOST_LISTED) or 1
-
-
-def _list_route(path: str, work: Callable[..., Any], summary: str, answer: type[BaseModel]) -> ApiRoute:
-    """A list of what the caller's tenant has, a page at a time."""
-
-    async def handle(request: ServiceRequest) -> Response:
-        given = (request.principal.tenant, *_page_asked(request))
-        return _answer(await _read(request, lambda connection: work(connection, *given)))
-
-    handle.__name__ = work.__name__
-    return ApiRoute("GET", path, handle, summary, "admin", path.split("/")[2], None, {200: answer}, _PAGING, (422,))
-
-
-# Tenants
 
 
 async def list_tenants(request: ServiceRequest) -> Response:
@@ -149,9 +133,6 @@ async def create_key(request: ServiceRequest) -> Response:
     )
 
 
-# Records
-
-
 def _audit_rows(connection: Connection, tenant: str, after: int, most: int) -> list[dict[str, Any]]:
     query = select(audit).where(audit.c.tenant == tenant, audit.c.seq > after).order_by(audit.c.seq).limit(most)
     return [audit_document(row) for row in connection.execute(query)]
@@ -164,8 +145,8 @@ async def list_audit(request: ServiceRequest) -> Response:
     if filters or "before" in request.query or request.query.get("order") == "newest":
         before = request.number("before", 0, _MOST_SEQ) or None
         found = partial(search_audit, tenant=tenant, before=before, most=most, filters=filters)
-        return json_response(await _read(request, found))
-    rows = await _read(request, lambda connection: _audit_rows(connection, tenant, after, most))
+        return json_response(await request.read(found))
+    rows = await request.read(lambda connection: _audit_rows(connection, tenant, after, most))
     return json_response({"rows": rows, "next": rows[-1]["seq"] if len(rows) == most else None})
 
 
@@ -187,7 +168,7 @@ async def export_audit(request: ServiceRequest) -> Response:
 
 async def verify_audit(request: ServiceRequest) -> Response:
     tenant = request.principal.tenant
-    return json_response(await _read(request, lambda connection: verify_chain(connection, tenant)))
+    return json_response(await request.read(lambda connection: verify_chain(connection, tenant)))
 
 
 async def show_usage(request: ServiceRequest) -> Response:
@@ -198,7 +179,7 @@ async def show_usage(request: ServiceRequest) -> Response:
         query = select(usage.c.tool, *sums).where(usage.c.tenant == tenant, usage.c.day == day)
         return list(connection.execute(query.group_by(usage.c.tool).order_by(usage.c.tool)))
 
-    rows: list[Any] = await _read(request, read)
+    rows: list[Any] = await request.read(read)
     by_tool = {tool: int(calls) for tool, calls, _ in rows}
     costs = {tool: float(cost) for tool, _, cost in rows if cost}
     return json_response(
@@ -235,7 +216,7 @@ ADMINISTRATION: tuple[ApiRoute, ...] = (
              (404,)),
     ApiRoute("PATCH", "/v1/tenants/{name}", change_tenant, "Change a tenant.", "admin", "tenants", TenantChange,
              {200: Tenant}, (), (404, 409, 422)),
-    _list_route("/v1/users", directory.list_users, "List users.", UserList),
+    _route("GET", "/v1/users", directory.list_users, "List users.", None, {200: UserList}, 422, paged=True),
     _route("POST", "/v1/users", directory.create_user, "Create a user.", UserRequest, {201: User}, 404, 409, 422),
     _route("GET", "/v1/users/{name}", directory.show_user, "Show a user.", None, {200: User}, 404),
     _route("PATCH", "/v1/users/{name}", directory.change_user, "Change a user.", UserChange, {200: User}, 404, 422),
@@ -247,7 +228,7 @@ ADMINISTRATION: tuple[ApiRoute, ...] = (
            {200: TenantRole}, 422),
     _route("DELETE", "/v1/roles/{name}", directory.delete_role, "Remove a role that nobody has.", None, {204: None},
            404, 409),
-    _list_route("/v1/keys", directory.list_keys, "List API keys.", KeyList),
+    _route("GET", "/v1/keys", directory.list_keys, "List API keys.", None, {200: KeyList}, 422, paged=True),
     ApiRoute("POST", "/v1/keys", create_key, "Create an API key. Its secret is shown once.", "admin", "keys",
              KeyRequest, {201: NewApiKey}, (), (404, 422)),
     _route("GET", "/v1/keys/{id}", directory.show_key, "Show an API key.", None, {200: ApiKey}, 404),

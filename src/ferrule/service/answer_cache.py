@@ -51,9 +51,6 @@ _CONFIRM_SECONDS = 8.0
 _CONFIRM_TOKENS = 200
 
 
-# The same question, however it is typed
-
-
 _INVISIBLE: dict[int, None] = dict.fromkeys((0x00AD, 0x200B, 0x2060, 0xFEFF))
 _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 _RAISED = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
@@ -116,9 +113,6 @@ def _set_apart(letter: str) -> str:
     return f" {form}{letter} " if form in _RAISED else letter
 
 
-# Similar questions
-
-
 def similarity(one: str, other: str) -> float:
     """How alike two normalised questions are by their letters and words, from 0 to 1. It picks candidates alone."""
     return (_dice(_pieces(one), _pieces(other)) + _dice(_words(one), _words(other))) / 2
@@ -152,9 +146,6 @@ Answer no if they differ in a number, date, unit, name, person, place, negation,
 or if you are unsure."""
 
 
-# What is kept
-
-
 @dataclass(slots=True, frozen=True)
 class KeptAnswer:
     """An answer from before."""
@@ -169,17 +160,17 @@ class KeptAnswer:
         return {**said, "match": match}
 
 
+@dataclass(eq=False)
 class AnswerCache:
     """The answers of all tenants, in the store. Each belongs to one user, and to the versions of its moment."""
 
-    def __init__(
-        self, database: Database, writer: GroupWriter, entities: EntityCatalog, *, seconds: float, similar: bool
-    ) -> None:
-        self._database = database
-        self._writer = writer
-        self._entities = entities
-        self._seconds = seconds
-        self._similar = similar
+    database: Database
+    writer: GroupWriter
+    entities: EntityCatalog
+    seconds: float
+    similar: bool
+
+    def __post_init__(self) -> None:
         self._versions: WeakKeyDictionary[Allowed, tuple[int, str]] = WeakKeyDictionary()
 
     async def scope(self, principal: Principal, allowed: Allowed, locale: str, day: str) -> str:
@@ -187,7 +178,7 @@ class AnswerCache:
         parts = [
             principal.tenant, principal.user, [repr(role) for role in principal.roles], list(principal.always),
             locale.casefold(), day, self._versions_of(allowed),
-            await self._entities.versions(principal.tenant, allowed.roles),
+            await self.entities.versions(principal.tenant, allowed.roles),
         ]  # fmt: skip
         return _hashed(parts)
 
@@ -196,24 +187,27 @@ class AnswerCache:
         revision = allowed.tools.revision
         known = self._versions.get(allowed)
         if known is None or known[0] != revision:
-            said = [(tool.name, tool.version, _schema_of(tool)) for tool in allowed.tools.tools()]
+            said = [
+                (tool.name, tool.version, tool.input_schema if tool.fault is None else None)
+                for tool in allowed.tools.tools()
+            ]
             known = self._versions[allowed] = revision, _hashed(said)
         return known[1]
 
     async def exact(self, tenant: str, scope: str, question: str) -> KeptAnswer | None:
         """The answer to this very question."""
-        if not self._seconds:
+        if not self.seconds:
             return None
         row_id = _hashed([scope, normalised(question)])
         query = select(cached_answers).where(
             cached_answers.c.tenant == tenant, cached_answers.c.id == row_id, cached_answers.c.expires > time()
         )
-        found = await self._database.read(tenant, lambda connection: connection.execute(query).first())
+        found = await self.database.read(tenant, lambda connection: connection.execute(query).first())
         return _kept(found) if found is not None else None
 
     async def candidate(self, tenant: str, scope: str, question: str) -> KeptAnswer | None:
         """The most similar question of the same scope, if any is similar at all."""
-        if not self._seconds or len(question) > MOST_QUESTION:
+        if not self.seconds or len(question) > MOST_QUESTION:
             return None
         query = (
             select(cached_answers)
@@ -223,13 +217,13 @@ class AnswerCache:
             .order_by(cached_answers.c.created.desc())
             .limit(_MOST_COMPARED)
         )
-        found = await self._database.read(tenant, lambda connection: connection.execute(query).all())
+        found = await self.database.read(tenant, lambda connection: connection.execute(query).all())
         best = await asyncio.to_thread(_most_similar, normalised(question), found)  # long ones take a while
         return _kept(best) if best is not None else None
 
     async def confirmed(self, model: Model, question: str, candidate: KeptAnswer) -> bool:
         """Whether the model says that both ask the same: one short question, and anything but a plain yes is a no."""
-        if not self._similar or _NUMBER.findall(question) != _NUMBER.findall(candidate.question):
+        if not self.similar or _NUMBER.findall(question) != _NUMBER.findall(candidate.question):
             return False  # no model needs to be asked, or believed, about other numbers
         from ferrule.agent.conversation import Hearing
 
@@ -251,11 +245,11 @@ class AnswerCache:
     async def put(self, principal: Principal, scope: str, question: str, answer: dict[str, Any]) -> None:
         """Keep an answer, in place of an older one; what has expired goes."""
         text, tenant, now = json.dumps(answer), principal.tenant, time()
-        if not self._seconds or len(question) > MOST_QUESTION or len(text) > MOST_ANSWER:
+        if not self.seconds or len(question) > MOST_QUESTION or len(text) > MOST_ANSWER:
             return
         row: dict[str, Any] = {
             "tenant": tenant, "id": _hashed([scope, normalised(question)]), "scope": scope, "user": principal.user,
-            "question": storable(question), "answer": text, "created": now, "expires": now + self._seconds,
+            "question": storable(question), "answer": text, "created": now, "expires": now + self.seconds,
         }  # fmt: skip
 
         def change(connection: Connection) -> None:
@@ -269,7 +263,7 @@ class AnswerCache:
             connection.execute(insert(cached_answers).values(**row))
 
         try:
-            await self._writer.change(tenant, change)
+            await self.writer.change(tenant, change)
         except DatabaseProblem as problem:  # two instances at once: either answer will do
             logger.info("An answer was not kept: %s", problem)
 
@@ -278,9 +272,7 @@ class AnswerCache:
         mine = cached_answers.c.tenant == tenant
         if user is not None:
             mine = mine & (cached_answers.c.user == user)
-        return await self._writer.change(
-            tenant, lambda connection: connection.execute(delete(cached_answers).where(mine)).rowcount
-        )
+        return await self.writer.execute(tenant, delete(cached_answers).where(mine))
 
 
 def may_keep(tool: Tool[Any] | None) -> bool:
@@ -298,10 +290,6 @@ def _most_similar(asked: str, rows: Sequence[Row[Any]]) -> Row[Any] | None:
 
 def _kept(row: Row[Any]) -> KeptAnswer:
     return KeptAnswer(row.question, json.loads(row.answer), row.created)
-
-
-def _schema_of(tool: Tool[Any]) -> Any:
-    return tool.input_schema if tool.fault is None else None
 
 
 def _hashed(parts: Any) -> str:

@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import json
 import logging
+from dataclasses import dataclass
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -75,25 +76,18 @@ def hash_arguments(invocation: Invocation) -> str:
     return hashlib.sha256(invocation.tool.params.dump(invocation.params)).hexdigest()
 
 
+@dataclass(eq=False)
 class CallApprovals:
     """Stores questions, takes decisions, and wakes those who wait for one."""
 
-    def __init__(
-        self,
-        database: Database,
-        writer: GroupWriter,
-        *,
-        seconds: float,
-        directory: Directory,
-        feed: EventFeed,
-        webhooks: Webhooks,
-    ) -> None:
-        self.feed = feed
-        self._directory = directory
-        self._webhooks = webhooks
-        self._database = database
-        self._writer = writer
-        self._seconds = seconds
+    database: Database
+    writer: GroupWriter
+    seconds: float
+    directory: Directory
+    feed: EventFeed
+    webhooks: Webhooks
+
+    def __post_init__(self) -> None:
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._closing = False
 
@@ -115,7 +109,7 @@ class CallApprovals:
             "arguments": json.dumps(json.loads(invocation.tool.params.dump(invocation.params))),
             "args_hash": hash_arguments(invocation), "question": json.dumps(question), "status": "pending",
             "held": held, "scope": None, "decided_by": None, "decision_reason": None, "created": now,
-            "expires": now + self._seconds, "decided": None,
+            "expires": now + self.seconds, "decided": None,
         }  # fmt: skip
 
     def row_of(self, call: Mapping[str, Any], question: Question, *, held: bool = False) -> dict[str, Any]:
@@ -155,18 +149,16 @@ class CallApprovals:
             mine = (calls.c.tenant == live.tenant) & (calls.c.id == live.id)
             connection.execute(update(calls).where(mine).values(**values, **told))
 
-        await self._writer.change(live.tenant, store)
+        await self.writer.change(live.tenant, store)
         live.say("call.awaiting_approval", {"approval": row["id"], "summary": self.announce(live.row, row)})
         answer, kind = await self._answer_to(live, row)
         if not kind:
             return answer
-        if answer.choice is not Choice.NO and await self._directory.of_call(live.row) is None:
+        if answer.choice is not Choice.NO and await self.directory.of_call(live.row) is None:
             answer = Answer(Choice.NO, "its API key is revoked or expired, or its user is switched off")
         live.row["status"] = before
         mine = (calls.c.tenant == live.tenant) & (calls.c.id == live.id)
-        await self._writer.change(
-            live.tenant, lambda connection: connection.execute(update(calls).where(mine).values(status=before)).rowcount
-        )
+        await self.writer.execute(live.tenant, update(calls).where(mine).values(status=before))
         decision = "approve" if answer.choice is not Choice.NO else "deny"
         live.say(kind, {"approval": row["id"], "decision": decision})
         said = {"decision": decision} if kind == "approval.decided" else {}
@@ -176,7 +168,7 @@ class CallApprovals:
     def store(self, connection: Connection, row: Mapping[str, Any]) -> None:
         """Store an approval, and that the tenant's webhook is to be told of it."""
         connection.execute(insert(approvals).values(**row))
-        self._webhooks.store(connection, row["tenant"], row["id"])
+        self.webhooks.store(connection, row["tenant"], row["id"])
 
     def announce(self, call: Mapping[str, Any], row: Mapping[str, Any]) -> str:
         """Tell those who watch, and the tenant's webhook, of an approval that was stored just now; gives the summary
@@ -184,26 +176,22 @@ class CallApprovals:
         """
         summary = summary_of(row)
         self.feed.tell(call, "call.awaiting_approval", {"approval": row["id"], "summary": summary})
-        self._webhooks.look_now()
+        self.webhooks.look_now()
         return summary
 
     async def _answer_to(self, live: LiveCall, row: Mapping[str, Any]) -> tuple[Answer, str]:
         """The answer, and what is said of it; nothing where the call waits on without this instance."""
-        until = monotonic() + self._seconds
+        until = monotonic() + self.seconds
         mine = (approvals.c.tenant == live.tenant) & (approvals.c.id == row["id"])
         settled = False
         try:
             while monotonic() < until:
-                future = self._waiting[row["id"]] = asyncio.get_running_loop().create_future()
-                try:
-                    async with asyncio.timeout(_LOOK_AGAIN):
-                        await future
-                except TimeoutError:
-                    pass
+                self._waiting[row["id"]] = future = asyncio.get_running_loop().create_future()
+                await asyncio.wait({future}, timeout=_LOOK_AGAIN)
                 if live.cancelled:
                     return Answer(Choice.NO, "the call was cancelled"), "approval.expired"
                 try:
-                    found = await self._database.read(
+                    found = await self.database.read(
                         live.tenant, lambda connection: connection.execute(select(approvals).where(mine)).one()
                     )
                 except DatabaseProblem as problem:
@@ -212,11 +200,11 @@ class CallApprovals:
                 if settled := found.status != "pending":
                     return answer_of(found), "approval.decided"
                 if self._closing and not row["held"]:
-                    settled = await self._writer.change(live.tenant, lambda connection: _hand_on(connection, row))
+                    settled = await self.writer.change(live.tenant, lambda connection: _hand_on(connection, row))
                     if settled:
                         return Answer(Choice.NO, "the service stops, and the call waits on without it"), ""
             settled = True
-            found = await self._writer.change(
+            found = await self.writer.change(
                 live.tenant, lambda connection: end_pending(connection, row["tenant"], row["id"], "expired")
             )
             return answer_of(found), "approval.expired" if found.status == "expired" else "approval.decided"
@@ -224,7 +212,7 @@ class CallApprovals:
             self._waiting.pop(row["id"], None)
             if not settled:
                 status = "cancelled" if live.cancelled else "expired"
-                await self._writer.change(
+                await self.writer.change(
                     live.tenant, lambda connection: end_pending(connection, row["tenant"], row["id"], status)
                 )
 
@@ -242,10 +230,10 @@ class CallApprovals:
 
     async def decide(self, principal: Principal, allowed: Allowed, approval: str, said: DecisionRequest) -> Row[Any]:
         """Decide a pending approval, once: one update of a pending row, whoever else tries at the same time."""
-        decided = await self._writer.change(
+        decided = await self.writer.change(
             principal.tenant,
             lambda connection: decide_approval(
-                connection, self._database, principal, allowed, approval, **said.model_dump()
+                connection, self.database, principal, allowed, approval, **said.model_dump()
             ),
         )
         self.wake(approval)
@@ -258,13 +246,13 @@ class CallApprovals:
     ) -> list[Row[Any]]:
         """The approvals that this user may see: their own calls', and others' where they may decide them."""
         tenant, user = principal.tenant, None if _may_see(allowed) else principal.user
-        return await self._database.read(
+        return await self.database.read(
             tenant, lambda connection: list_approvals(connection, tenant, status=status, user=user, most=most)
         )
 
     async def find(self, principal: Principal, allowed: Allowed, approval: str) -> Row[Any] | None:
         tenant = principal.tenant
-        found = await self._database.read(tenant, lambda connection: find_approval(connection, tenant, approval))
+        found = await self.database.read(tenant, lambda connection: find_approval(connection, tenant, approval))
         return found if found is not None and (found.user == principal.user or _may_see(allowed)) else None
 
 
@@ -338,10 +326,8 @@ def _set_going(
         connection.execute(update(calls).where(mine).values(last_seq=seq))
         data = json.dumps({"approval": approval, "decision": decision})
         connection.execute(
-            insert(events).values(
-                tenant=tenant, call=call, seq=seq, type="approval.decided", data=data, at=time()
-            )
-        )  # fmt: skip
+            insert(events).values(tenant=tenant, call=call, seq=seq, type="approval.decided", data=data, at=time())
+        )
     database.notify(connection, f"approval:{approval}:{call}")
 
 
@@ -379,7 +365,7 @@ def lock_approval(connection: Connection, tenant: str, approval: str) -> Row[Any
 
 def end_pending(
     connection: Connection, tenant: str, approval: str, status: Literal["cancelled", "expired"]
-) -> Row[Any]:  # fmt: skip
+) -> Row[Any]:
     """End an approval that nobody has decided; gives what holds of it, which may be a decision of the same moment."""
     mine = (approvals.c.tenant == tenant) & (approvals.c.id == approval)
     found = lock_approval(connection, tenant, approval)

@@ -36,7 +36,7 @@ from ferrule.service.request_turns import end_approvals, leave_request, pause_re
 from ferrule.service.stored_calls import StoredCalls, new_call_row
 from ferrule.service.tables import calls, work
 from ferrule.service.vocabulary import FINISHED
-from ferrule.service.writer import SOON_WRITTEN, Along, FinishCall, InsertCalls, UsedKey
+from ferrule.service.writer import SOON_WRITTEN, Along, FinishCall, InsertCalls, UsedKey, find_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -102,36 +102,24 @@ class _Waiter:
     news: asyncio.Future[None]
 
 
+@dataclass(eq=False)
 class Calls:
     """All calls of this instance, and the rows of all others."""
 
-    def __init__(
-        self,
-        database: Database,
-        writer: GroupWriter,
-        access: Access,
-        directory: Directory,
-        sessions: UserSessions,
-        limits: CallLimits,
-        gate: FairGate,
-        approvals_: CallApprovals,
-        *,
-        lease: float,
-        feed: EventFeed,
-        telemetry: ServiceTelemetry | None = None,
-    ) -> None:
-        self.database = database
-        self.stored = StoredCalls(database)
-        self.writer = writer
-        self.access = access
-        self.directory = directory
-        self.sessions = sessions
-        self.limits = limits
-        self.gate = gate
-        self.approvals = approvals_
-        self.lease = lease
-        self.feed = feed
-        self.telemetry = telemetry
+    database: Database
+    writer: GroupWriter
+    access: Access
+    directory: Directory
+    sessions: UserSessions
+    limits: CallLimits
+    gate: FairGate
+    approvals: CallApprovals
+    lease: float
+    feed: EventFeed
+    telemetry: ServiceTelemetry | None = None
+
+    def __post_init__(self) -> None:
+        self.stored = StoredCalls(self.database)
         self.owner = new_id()
         """This instance, among those that share the database."""
         self.live: dict[str, LiveCall] = {}
@@ -339,7 +327,10 @@ class Calls:
 
     async def _used(self, principal: Principal, key: str | None) -> UsedKey | None:
         """What a key was used for; a limit that the first request has reached does not keep its answer from anybody."""
-        return await self.stored.used_key(principal, key) if key is not None else None
+        if key is None:
+            return None
+        tenant, user = principal.tenant, principal.user
+        return await self.database.read(tenant, lambda connection: find_key(connection, tenant, user, key))
 
     async def replayed(self, principal: Principal, sent: CallRequest, key: str | None) -> Started | None:
         """What there was, for a key that was used before."""
@@ -565,46 +556,37 @@ class Calls:
     # Going on after a decision or a crash
 
     async def resume(
-        self,
-        row: dict[str, Any],
-        principal: Principal,
-        answer: Answer | None,
-        answer_for: str,
-        final: str | None = None,
-        admitted: Admitted = (),
-    ) -> None:
+        self, row: dict[str, Any], principal: Principal, answer: Answer | None, answer_for: str,
+        final: str | None = None, admitted: Admitted = (),
+    ) -> None:  # fmt: skip
         """Run a stored call that is this instance's by now, as if it had just come in; rights are those of today."""
         try:
-            await self._resume(row, principal, answer, answer_for, final, admitted)
+            allowed = self.access.of(principal)
+            live = LiveCall(row, self.writer, self.limits.bounds(principal, row["tool"]).result_bytes)
+            live.subjects = admitted
+            live.answer, live.answer_for = answer, answer_for
+            tool = allowed.tools.get(row["tool"], row["pinned"])
+            seat = await self.sessions.seat(principal, allowed, row["session"], live.id, allowed.role_for(tool))
+            live.take_up(await self.stored.events(live.tenant, live.id, 0))
+            call, prepared = self._prepare(live, allowed, seat, tool)
+            has_begun = answer is None and row["started"] is not None and not row["repeatable"]
+            if has_begun and isinstance(
+                prepared, Invocation
+            ):  # a request: where it asks itself, it was approved before
+                live.answer, live.answer_for = Answer(Choice.ONCE), hash_arguments(prepared)
+            if answer is not None and isinstance(prepared, Invocation) and hash_arguments(prepared) != answer_for:
+                live.answer = Answer(Choice.NO, "what it would do now is not what was approved")
+                live.answer_for = hash_arguments(prepared)
+            if not row["repeatable"] and not await self._store_start(live):
+                self.limits.release(admitted)  # another instance has it by now
+                await seat.leave()
+                return
+            with self.telemetry.resumed(row["trace"]) if self.telemetry is not None else nullcontext():
+                running = self._run(live, seat, call, prepared, final=final)
+                self._begin(live, asyncio.get_running_loop().create_task(running))
         except BaseException:
             self.limits.release(admitted)
             raise
-
-    async def _resume(
-        self, row: dict[str, Any], principal: Principal, answer: Answer | None, answer_for: str, final: str | None,
-        admitted: Admitted,
-    ) -> None:  # fmt: skip
-        allowed = self.access.of(principal)
-        live = LiveCall(row, self.writer, self.limits.bounds(principal, row["tool"]).result_bytes)
-        live.subjects = admitted
-        live.answer, live.answer_for = answer, answer_for
-        tool = allowed.tools.get(row["tool"], row["pinned"])
-        seat = await self.sessions.seat(principal, allowed, row["session"], live.id, allowed.role_for(tool))
-        live.take_up(await self.stored.events(live.tenant, live.id, 0))
-        call, prepared = self._prepare(live, allowed, seat, tool)
-        has_begun = answer is None and row["started"] is not None and not row["repeatable"]
-        if has_begun and isinstance(prepared, Invocation):  # a request: where that itself asks, it was approved before
-            live.answer, live.answer_for = Answer(Choice.ONCE), hash_arguments(prepared)
-        if answer is not None and isinstance(prepared, Invocation) and hash_arguments(prepared) != answer_for:
-            live.answer = Answer(Choice.NO, "what it would do now is not what was approved")
-            live.answer_for = hash_arguments(prepared)
-        if not row["repeatable"] and not await self._store_start(live):
-            self.limits.release(admitted)  # another instance has it by now
-            await seat.leave()
-            return
-        with self.telemetry.resumed(row["trace"]) if self.telemetry is not None else nullcontext():
-            running = self._run(live, seat, call, prepared, final=final)
-            self._begin(live, asyncio.get_running_loop().create_task(running))
 
     async def _store_start(self, live: LiveCall) -> bool:
         """Have it on disk that a call begins, where it is still ours: nobody who takes it over begins it again."""
@@ -655,10 +637,7 @@ class Calls:
         if self._looking is None or self._looking.done():
             self._looking = loop.create_task(self._look_elsewhere())
         try:
-            async with asyncio.timeout(seconds):
-                await waiter.news
-        except TimeoutError:
-            pass
+            await asyncio.wait({waiter.news}, timeout=seconds)
         finally:
             if waiting := self._waiting.get(call):
                 with suppress(ValueError):
@@ -726,7 +705,7 @@ class Calls:
         user = None if self.access.of(principal).may("calls") else principal.user
         found, following = await self.stored.page(
             principal.tenant, user=user, filters=filters, cursor=cursor, most=most
-        )  # fmt: skip
+        )
         # The store does not hear when a call of a batch begins; whoever runs it knows.
         rows = [live.row if (live := self.live.get(row["id"])) is not None else row for row in found]
         return [row for row in rows if filters.get("status") in (None, row["status"])], following

@@ -25,17 +25,7 @@ from ferrule.policy import RuleError
 from ferrule.policy.rules import parse_rules
 from ferrule.service.documents import shown_time
 from ferrule.service.messages import KeyRequest, RoleBody, TenantRequest, UserRequest, check_name
-from ferrule.service.tables import (
-    api_keys,
-    audit_heads,
-    changes,
-    grants,
-    intents,
-    key_hashes,
-    roles,
-    tenants,
-    users,
-)
+from ferrule.service.tables import api_keys, audit_heads, changes, grants, intents, key_hashes, roles, tenants, users
 from ferrule.service.vocabulary import ADMIN, AREAS, SCOPES, TOKEN_KEY
 
 if TYPE_CHECKING:
@@ -250,9 +240,7 @@ current_call: ContextVar[Mapping[str, Any]] = ContextVar("ferrule_call")
 """The stored call that a tool runs for; what it calls in turn has no row of its own."""
 
 
-def _read_with_key(
-    connection: Connection, tenant: str, user: str, key: str, scopes: str | None
-) -> Principal | None:  # fmt: skip
+def _read_with_key(connection: Connection, tenant: str, user: str, key: str, scopes: str | None) -> Principal | None:
     if key in ("", TOKEN_KEY):
         found = read_principal(connection, tenant, user)
         if found is None or scopes is None:

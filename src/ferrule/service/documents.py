@@ -79,9 +79,6 @@ def json_text(value: Any) -> str:
     return text.decode() if text.isascii() else json.dumps(value)
 
 
-# Calls
-
-
 def call_json(row: Mapping[str, Any]) -> str:
     """A call as JSON text; its result is JSON text already."""
     return (
@@ -217,16 +214,7 @@ def output_of(content: object) -> dict[str, Any]:
 
 
 def stored_event(row: Row[Any]) -> dict[str, Any]:
-    return {
-        "id": row.seq,
-        "type": row.type,
-        "call": row.call,
-        "at": shown_time(row.at),
-        "data": json.loads(row.data),
-    }
-
-
-# Approvals and the audit log
+    return {"id": row.seq, "type": row.type, "call": row.call, "at": shown_time(row.at), "data": json.loads(row.data)}
 
 
 _MOST_LISTED_FILES = 200

@@ -40,15 +40,8 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy import (
-    cast as sql_cast,
-)
-from sqlalchemy.exc import (
-    DataError,
-    DBAPIError,
-    IntegrityError,
-    NoSuchTableError,
-)
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NoSuchTableError
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.nearest import nearest
@@ -124,8 +117,6 @@ class Entity(ABC):
         self.hidden = frozenset(settings.hidden)
         self.writable = settings.writable
 
-    # What it is made of
-
     @property
     @abstractmethod
     def fields(self) -> Mapping[str, EntityField]: ...
@@ -157,12 +148,8 @@ class Entity(ABC):
         if found is None:
             close = nearest(name, list(self.fields), most=1)
             hint = f"Did you mean `{close[0]}`?" if close else f"Its fields are {listed_names(self.fields)}."
-            raise ToolError(
-                f"The entity `{self.name}` has no field `{name}`.", kind=ErrorKind.VALIDATION, suggestion=hint
-            )
+            raise _invalid(f"The entity `{self.name}` has no field `{name}`.", hint)
         return found
-
-    # Rows
 
     @abstractmethod
     def transaction(self, tenant: str, *, writes: bool) -> AbstractContextManager[Connection]:
@@ -224,18 +211,18 @@ class Entity(ABC):
         self, connection: Connection, tenant: str, filters: Sequence[RowFilter], most: int
     ) -> list[dict[str, Any]]:
         if not filters:
-            raise ToolError(
-                f"This would change every row of `{self.name}`.", kind=ErrorKind.VALIDATION,
-                suggestion=f"Say which: give {listed_names(self.key) or 'a filter'}.",
-            )  # fmt: skip
+            raise _invalid(
+                f"This would change every row of `{self.name}`.",
+                f"Say which: give {listed_names(self.key) or 'a filter'}.",
+            )
         rows = self._rows(connection, tenant, self._condition(filters), (), most + 1)
         if not rows:
             raise ToolError(f"There is no such row in `{self.name}`.", kind=ErrorKind.NOT_FOUND)
         if len(rows) > most:
-            raise ToolError(
+            raise _invalid(
                 f"More than {most} row{'s' if most > 1 else ''} of `{self.name}` would change, so none was changed.",
-                kind=ErrorKind.VALIDATION, suggestion=f"Say which: give {listed_names(self.key) or 'more filters'}.",
-            )  # fmt: skip
+                f"Say which: give {listed_names(self.key) or 'more filters'}.",
+            )
         return rows
 
     def _condition(self, filters: Sequence[RowFilter]) -> ColumnElement[bool]:
@@ -250,13 +237,13 @@ class Entity(ABC):
             return column.in_([self.value(field, value) for value in values])
         if one.op in ("contains", "starts_with"):
             if field.type != "string" or not isinstance(given, str):
-                raise ToolError(f"`{one.op}` is for text, and `{field.name}` is {field.type}.", kind="validation_error")
+                raise _invalid(f"`{one.op}` is for text, and `{field.name}` is {field.type}.")
             kept = self.value(field, given)
             found: Any = column.contains if one.op == "contains" else column.startswith
             return found(kept, autoescape=True)
         value = self.value(field, given)
         if value is None and one.op not in ("eq", "ne"):
-            raise ToolError(f"`{field.name}` cannot be compared with null by `{one.op}`.", kind=ErrorKind.VALIDATION)
+            raise _invalid(f"`{field.name}` cannot be compared with null by `{one.op}`.")
         if value is None:
             return column.is_(None) if one.op == "eq" else column.is_not(None)
         if one.op == "ne":
@@ -271,9 +258,7 @@ class Entity(ABC):
             return self._value(field, given)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]["msg"]
-            raise ToolError(
-                f"`{field.name}` of `{self.name}` must be {field.type}: {first}.", kind=ErrorKind.VALIDATION
-            ) from None
+            raise _invalid(f"`{field.name}` of `{self.name}` must be {field.type}: {first}.") from None
 
     def require_writable(self) -> None:
         if not self.writable:
@@ -288,12 +273,13 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def _invalid(message: str, suggestion: str | None = None) -> ToolError:
+    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
+
+
 def listed_names(names: Iterable[str]) -> str:
     """Names as a sentence lists them."""
     return ", ".join(f"`{name}`" for name in names)
-
-
-# A table of somebody's database
 
 
 _TYPES: dict[type, FieldType] = {
@@ -388,7 +374,7 @@ class TableEntity(Entity):
         table, fields, _ = self._reflect()
         kept = {name: self.value(self.field(name), value) for name, value in values.items()}
         if missing := [field.name for field in fields.values() if field.required and kept.get(field.name) is None]:
-            raise ToolError(f"A new `{self.name}` needs {listed_names(missing)}.", kind=ErrorKind.VALIDATION)
+            raise _invalid(f"A new `{self.name}` needs {listed_names(missing)}.")
         owner = {self._tenant_column: tenant} if self._tenant_column else {}
         done = connection.execute(insert(table).values({**kept, **owner}))
         made = dict(zip((column.name for column in table.primary_key), done.inserted_primary_key or (), strict=False))
@@ -464,14 +450,15 @@ class ModelEntity(Entity):
             self._key: EntityField(self._key, "string", False, False, True, "Made by the service.")
         }  # fmt: skip
         properties: dict[str, Any] = schema.get("properties", {})
-        return made | {
-            name: EntityField(
-                name, _schema_type(properties.get(name, {}), schema), info.is_required(),
-                _is_nullable(properties.get(name, {})), name == self._key, info.description or "",
-            )
-            for name, info in given.items()
-            if name not in self.hidden
-        }  # fmt: skip
+        for name, info in given.items():
+            if name not in self.hidden:
+                found: dict[str, Any] = properties.get(name, {})
+                nullable = any(one.get("type") == "null" for one in found.get("anyOf", ()))
+                made[name] = EntityField(
+                    name, _schema_type(found, schema), info.is_required(), nullable, name == self._key,
+                    info.description or "",
+                )  # fmt: skip
+        return made
 
     @property
     def fields(self) -> Mapping[str, EntityField]:
@@ -517,19 +504,18 @@ class ModelEntity(Entity):
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))
-            raise ToolError(
-                f"`{place}` of `{self.name}`: {first['msg']}." if place else f"`{self.name}`: {first['msg']}.",
-                kind=ErrorKind.VALIDATION,
+            raise _invalid(
+                f"`{place}` of `{self.name}`: {first['msg']}." if place else f"`{self.name}`: {first['msg']}."
             ) from None
         if "\\u0000" in json.dumps(data):
-            raise ToolError(f"A value of `{self.name}` holds a NUL character.", kind=ErrorKind.VALIDATION)
+            raise _invalid(f"A value of `{self.name}` holds a NUL character.")
         return data
 
     def create(self, connection: Connection, tenant: str, values: Mapping[str, Any]) -> dict[str, Any]:
         data = self._checked(values)
         row_id = str(data[self._key] if self._key in data else values.get(self._key) or new_id())
         if len(row_id) > _ID_LENGTH:
-            raise ToolError(f"`{self._key}` has more than {_ID_LENGTH} characters.", kind=ErrorKind.VALIDATION)
+            raise _invalid(f"`{self._key}` has more than {_ID_LENGTH} characters.")
         moment = now()
         new = insert(entity_rows).values(
             tenant=tenant, entity=self.name, id=row_id, data=data, created=moment, updated=moment
@@ -537,9 +523,7 @@ class ModelEntity(Entity):
         try:
             connection.execute(new)
         except IntegrityError:
-            raise ToolError(
-                f"There is a row of `{self.name}` with this `{self._key}` already.", kind=ErrorKind.VALIDATION
-            ) from None
+            raise _invalid(f"There is a row of `{self.name}` with this `{self._key}` already.") from None
         return self._shown({self._key: row_id, **data})
 
     def _update(
@@ -548,7 +532,7 @@ class ModelEntity(Entity):
         changed: list[dict[str, Any]] = []
         for row in rows:
             if str(values.get(self._key, row[self._key])) != str(row[self._key]):
-                raise ToolError(f"`{self._key}` names a row and cannot be changed.", kind=ErrorKind.VALIDATION)
+                raise _invalid(f"`{self._key}` names a row and cannot be changed.")
             data = self._checked(values, row)
             mine = and_(self._own(tenant), entity_rows.c.id == str(row[self._key]))
             connection.execute(update(entity_rows).where(mine).values(data=data, updated=now()))
@@ -577,19 +561,15 @@ def _schema_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> FieldTyp
     return cast("FieldType", kind) if kind in ("string", "integer", "number", "boolean") else "json"
 
 
-def _is_nullable(schema: Mapping[str, Any]) -> bool:
-    return any(one.get("type") == "null" for one in schema.get("anyOf", ()))
-
-
 def said_of_database(entity: str, error: Exception) -> ToolError:
     """What went wrong in an entity's database, in words that hold no statement and no value of it."""
     if isinstance(error, IntegrityError):
-        return ToolError(
-            f"`{entity}` was not changed: {said_by_driver(error)}.", kind=ErrorKind.VALIDATION,
-            suggestion="Look at the row that is there already, or give another key.",
-        )  # fmt: skip
+        return _invalid(
+            f"`{entity}` was not changed: {said_by_driver(error)}.",
+            "Look at the row that is there already, or give another key.",
+        )
     if isinstance(error, (DataError, OverflowError)):
-        return ToolError(f"A value does not fit a field of `{entity}`.", kind=ErrorKind.VALIDATION)
+        return _invalid(f"A value does not fit a field of `{entity}`.")
     original = getattr(error, "orig", None)
     if getattr(original, "sqlstate", "") == "57014" or getattr(original, "sqlite_errorcode", 0) == SQLITE_INTERRUPT:
         return ToolError(f"The database of `{entity}` took too long.", kind=ErrorKind.TIMEOUT)

@@ -125,9 +125,7 @@ class EntityCatalog:
 
         return _plain(await self.run(tenant, lambda: self._in_transaction(entity, tenant, work, context, writes=False)))
 
-    async def change(
-        self, entity: Entity, tenant: str, work: Callable[[Connection], T], context: ToolContext
-    ) -> T:  # fmt: skip
+    async def change(self, entity: Entity, tenant: str, work: Callable[[Connection], T], context: ToolContext) -> T:
         """Make a change in one transaction: all of it, or nothing."""
         entity.require_writable()
 
@@ -179,10 +177,8 @@ def count_write(connection: Connection, tenant: str, what: str) -> None:
     kind = dialect_module(connection.dialect.name)
     counted = kind.insert(entity_writes).values(tenant=tenant, entity=what, count=1)
     connection.execute(
-        counted.on_conflict_do_update(
-            index_elements=["tenant", "entity"], set_={"count": entity_writes.c.count + 1}
-        )
-    )  # fmt: skip
+        counted.on_conflict_do_update(index_elements=["tenant", "entity"], set_={"count": entity_writes.c.count + 1})
+    )
 
 
 @contextmanager

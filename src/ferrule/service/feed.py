@@ -13,6 +13,7 @@ import json
 import logging
 import re
 from collections import Counter
+from contextlib import suppress
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
@@ -138,18 +139,15 @@ class EventFeed:
         if instance == self._instance:
             return
         if kind == "watch":
-            self._watched_elsewhere(rest)
+            ring = self.rings.setdefault(rest, _Ring())
+            began = ring.watched_elsewhere <= monotonic()
+            ring.watched_elsewhere = monotonic() + _WATCHED_SECONDS
+            if began:  # what happened here until now was not passed on
+                self._add(rest, ring, "reset", None, None, {"detail": _MISSED})
             return
         tenant, event = json.loads(rest)
         if (ring := self.rings.get(tenant)) is not None:
             ring.add(event)
-
-    def _watched_elsewhere(self, tenant: str) -> None:
-        ring = self.rings.setdefault(tenant, _Ring())
-        began = ring.watched_elsewhere <= monotonic()
-        ring.watched_elsewhere = monotonic() + _WATCHED_SECONDS
-        if began:  # what happened here until now was not passed on
-            self._add(tenant, ring, "reset", None, None, {"detail": _MISSED})
 
     def missed(self) -> None:
         """Nothing was heard of other instances for a while."""
@@ -221,7 +219,7 @@ class EventFeed:
                     if "tools" in principal.scopes:
                         yield _made("tools.changed", ring.last_id, tools)
                 if at == ring.end and changed == self._tools_changed and not self._closed:
-                    await _until(news, _CHECK_SECONDS)
+                    await event_within(news, _CHECK_SECONDS)
         finally:
             self._streams[tenant] -= 1
             ring.watched_here = monotonic()
@@ -276,9 +274,8 @@ def _sees(principal: Principal, allowed: Allowed, event: Mapping[str, Any]) -> b
     return "calls" in principal.scopes and (own or allowed.may("calls"))
 
 
-async def _until(news: asyncio.Event, seconds: float) -> None:
-    try:
+async def event_within(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, for so many seconds at most."""
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await news.wait()
-    except TimeoutError:
-        pass
+            await event.wait()

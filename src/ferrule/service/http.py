@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from itertools import count
 from math import ceil
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
@@ -40,6 +40,7 @@ from ferrule.service.sessions import TooManySessions
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
+    from sqlalchemy import Connection
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ferrule.service.access import Allowed
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.service")
 access_log = logging.getLogger("ferrule.access")
+
+T = TypeVar("T")
 
 BODY_SECONDS = 30.0
 """How long the body of a request may take to come."""
@@ -181,7 +184,9 @@ class ServiceRequest:
         self.exchange: Any = exchange if hasattr(exchange, "take_body") else None
         """What `serving` has of the request, which spares us the messages of ASGI."""
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.request_id = _request_id(self.headers.get(b"x-request-id"))
+        given = self.headers.get(b"x-request-id", b"")
+        # The caller's own, where it is fit for a log; else a new one.
+        self.request_id = given.decode() if _REQUEST_ID.fullmatch(given) else f"{_PROCESS}{next(_numbers):08x}"
 
     def refuse_doubled(self) -> None:
         """Several headers of one name are a mistake that nobody guesses about."""
@@ -272,6 +277,10 @@ class ServiceRequest:
             raise RequestProblem(401, "bad_key", said, headers=self.challenge('error="invalid_token"'))
         return principal
 
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        """What a query gives of the caller's tenant."""
+        return await self.service.database.read(self.principal.tenant, query)
+
     async def call_events(self, call: str, after: int) -> AsyncIterator[dict[str, Any]]:
         """Events of a call until its end, and for as long as the caller may see it: a stream outlives a request."""
         calls, directory = self.service.calls, self.service.directory
@@ -355,9 +364,6 @@ def json_response(document: Any, status: int = 200, headers: Mapping[str, str] |
     return JsonResponse(document if isinstance(document, str) else json.dumps(document), status, headers)
 
 
-# Events
-
-
 def event_stream(events: AsyncIterator[dict[str, Any]], headers: Mapping[str, str] | None = None) -> Response:
     """Events as they happen. A comment now and then keeps proxies from hanging up; a reader that stops reading
     holds nothing up but its own connection.
@@ -389,9 +395,6 @@ async def _written(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes
         close = getattr(events, "aclose", None)
         if close is not None:
             await close()
-
-
-# The application
 
 
 class HttpApp:
@@ -483,9 +486,7 @@ class HttpApp:
         """Who asks, and whether they may."""
         service = self.service
         if not service.ready:
-            raise RequestProblem(
-                503, "not_ready", service.not_ready_because, headers={"Retry-After": "1"}
-            )  # fmt: skip
+            raise RequestProblem(503, "not_ready", service.not_ready_because, headers={"Retry-After": "1"})
         request.generation = service.directory.generation
         known = service.directory.known(request.headers.get(b"authorization"))
         request.principal = principal = known or await request.identify()
@@ -594,13 +595,6 @@ def _invalid(error: ValidationError) -> RequestProblem:
     first = found[0]
     said = f"The body is not valid: `{first['pointer'] or '/'}`: {first['detail']}."
     return RequestProblem(400, "invalid", said, errors=found)
-
-
-def _request_id(given: bytes | None) -> str:
-    """The caller's own, where it is fit for a log; else a new one."""
-    if given is not None and _REQUEST_ID.fullmatch(given):
-        return given.decode()
-    return f"{_PROCESS}{next(_numbers):08x}"
 
 
 def _log(request: ServiceRequest, status: int) -> None:

@@ -120,9 +120,6 @@ class KnownThings:
     handlers: Mapping[str, IntentHandler[Any]]
 
 
-# Queries and data operations
-
-
 class QueryOptions(HandlerOptions):
     """Without `filters`, every input that names a field must equal it."""
 
@@ -252,9 +249,6 @@ def _change(
     return lambda connection: entity.update(connection, call.tenant, where, values, options.most)
 
 
-# Tools and chains
-
-
 class ToolHandlerOptions(HandlerOptions):
     """Without `arguments` the inputs are the arguments."""
 
@@ -365,9 +359,6 @@ def renamed(value: Any, ids: Mapping[str, str]) -> Any:
     return [renamed(item, ids) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
-# Forms
-
-
 class FormOptions(HandlerOptions):
     """`submit` is another handler, which runs once every required input is there."""
 
@@ -431,9 +422,6 @@ def missing_inputs(parameters: Mapping[str, Any], inputs: Mapping[str, Any]) -> 
     ]  # fmt: skip
 
 
-# References to inputs
-
-
 def referred(value: Any) -> str | None:
     """What `{"$ref": …}` refers to; None for any other value."""
     if isinstance(value, dict) and len(fields := cast("dict[str, Any]", value)) == 1:
@@ -488,9 +476,6 @@ def _check_references(template: Any, parameters: Mapping[str, Any], steps: list[
 
 def _rows_text(rows: list[dict[str, Any]]) -> str:
     return "\n".join(json.dumps(row, ensure_ascii=False, default=str) for row in rows) or "No rows."
-
-
-# All of them
 
 
 def read_handler(

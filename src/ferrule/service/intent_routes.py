@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 _MOST_CODE = 48
 
 
-# Requests
-
-
 async def create_request(request: ServiceRequest) -> Response:
     body: RequestBody = request.body
     started = await start_request(
@@ -73,18 +70,15 @@ async def give_request_results(request: ServiceRequest) -> Response:
 
 async def _answer(
     request: ServiceRequest, row: Mapping[str, Any], headers: Mapping[str, str] | None = None
-) -> Response:  # fmt: skip
+) -> Response:
     document = request_document(row, await waiting_of(request.service.calls, row))
     return json_response(document, 200 if row["status"] in FINISHED else 202, headers)
-
-
-# Intents
 
 
 async def list_all_intents(request: ServiceRequest) -> Response:
     """Those that the caller may use; for who may administer them also those that are switched off."""
     tenant, allowed = request.principal.tenant, request.allowed
-    rows = await request.service.database.read(tenant, lambda connection: list_intents(connection, tenant))
+    rows = await request.read(lambda connection: list_intents(connection, tenant))
     shown = [row for row in rows if allowed.may("intents") or _is_shown(request, row)]
     return json_response({"intents": [intent_document(row) for row in shown]})
 
@@ -92,9 +86,7 @@ async def list_all_intents(request: ServiceRequest) -> Response:
 async def show_intent(request: ServiceRequest) -> Response:
     tenant, code = request.principal.tenant, _code(request)
     version = request.number("version", 0, 2**31 - 1) or None
-    row = await request.service.database.read(
-        tenant, lambda connection: find_intent(connection, tenant, code, version)
-    )  # fmt: skip
+    row = await request.read(lambda connection: find_intent(connection, tenant, code, version))
     if not (request.allowed.may("intents") or (row.current and _is_shown(request, row))):
         raise RequestProblem(404, "not_found", f"There is no intent `{code}`.")
     return json_response(intent_document(row))
@@ -135,9 +127,6 @@ def _code(request: ServiceRequest) -> str:
 
 def _is_shown(request: ServiceRequest, row: Row[Any]) -> bool:
     return request.allowed.tools.get(tool_name(row.code)) is not None
-
-
-# Entities and cached answers
 
 
 async def list_entities(request: ServiceRequest) -> Response:

@@ -62,9 +62,6 @@ def tool_name(code: str) -> str:
     return PREFIX + code
 
 
-# An intent as a tool
-
-
 def _digest(body: IntentBody) -> str:
     """Part of the version that approvals and answers are for: one deleted and made anew is the first version again."""
     return hashlib.sha256(body.model_dump_json(exclude={"enabled"}).encode()).hexdigest()[:8]
@@ -247,9 +244,6 @@ class IntentWorld:
         return warnings
 
 
-# Rows
-
-
 def put_intent(connection: Connection, tenant: str, code: str, body: IntentBody, user: str) -> Row[Any]:
     """Store a new version of an intent, and make it the current one."""
     for role in body.roles:
@@ -275,7 +269,7 @@ def find_intent(connection: Connection, tenant: str, code: str, version: int | N
     wanted = intents.c.current if version is None else intents.c.version == version
     found = connection.execute(
         select(intents).where(intents.c.tenant == tenant, intents.c.code == code, wanted)
-    ).first()  # fmt: skip
+    ).first()
     if found is None:
         which = f"version {version} of the intent `{code}`" if version is not None else f"intent `{code}`"
         raise DirectoryProblem("not_found", f"There is no {which}.")
@@ -315,9 +309,6 @@ def intent_document(row: Row[Any], warnings: Sequence[str] = ()) -> dict[str, An
         "tool": tool_name(row.code), "created_by": row.created_by, "created_at": shown_time(row.created),
         "warnings": list(warnings),
     }  # fmt: skip
-
-
-# Tools about intents and entities
 
 
 class NewIntentParams(BaseModel):
@@ -430,16 +421,11 @@ class QueryEntitySchema(Tool[EntitySchemaParams]):
         if "entities" in value:
             lines = [f"- `{one['name']}`: {one['description'] or 'no description'}" for one in value["entities"]]
             return "\n".join(lines) or "There are no entities."
-        return entity_text(value)
-
-
-def entity_text(document: Mapping[str, Any]) -> str:
-    """An entity's schema as a model reads it."""
-    lines = [f"`{document['name']}`: {document['description'] or 'no description'}"]
-    for field in cast("list[dict[str, Any]]", document["fields"]):
-        said = [str(field["type"])]
-        said += ["key"] * field["key"] + ["required"] * field["required"] + ["may be null"] * field["nullable"]
-        about = f": {field['description']}" if field["description"] else ""
-        lines.append(f"- `{field['name']}` ({', '.join(said)}){about}")
-    lines.append("Rows can be created, updated and deleted." if document["writable"] else "It is read-only.")
-    return "\n".join(lines)
+        lines = [f"`{value['name']}`: {value['description'] or 'no description'}"]
+        for field in cast("list[dict[str, Any]]", value["fields"]):
+            said = [str(field["type"])]
+            said += ["key"] * field["key"] + ["required"] * field["required"] + ["may be null"] * field["nullable"]
+            about = f": {field['description']}" if field["description"] else ""
+            lines.append(f"- `{field['name']}` ({', '.join(said)}){about}")
+        lines.append("Rows can be created, updated and deleted." if value["writable"] else "It is read-only.")
+        return "\n".join(lines)

@@ -154,8 +154,6 @@ class LiveCall:
         if self.turn is not None:
             self.turn.release()
 
-    # Its end
-
     def stored_form(self, result: ToolResult) -> tuple[str, str]:
         """What is stored of a result, and the status that it gives the call; its cost goes to the row."""
         text = result_text(result, self.most_bytes)

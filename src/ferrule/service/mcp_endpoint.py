@@ -340,9 +340,12 @@ class ServiceSession(ClientSession):
         if most and len(json.dumps(arguments)) > most:
             raise CallProblem("too_large", f"The arguments have more than {most:,} bytes, which this caller may send.")
         request = CallRequest(tool=wanted.name, arguments=arguments, session=self._name)
-        scope, telemetry = _request_scope(), self._service.telemetry
-        around = telemetry.within(scope) if telemetry is not None and not _has_own_trace() else nullcontext()
-        with around:
+        peer = current_peer()
+        # The task that serves a session is not the one that took the request; and a message may name its own trace.
+        scope: Mapping[str, Any] = getattr(peer.context.request, "scope", {}) if peer is not None else {}
+        has_trace = peer is not None and "traceparent" in (peer.context.meta or {})
+        telemetry = self._service.telemetry
+        with telemetry.within(scope) if telemetry is not None and not has_trace else nullcontext():
             started = await self._service.calls.start(
                 principal, request, request_id=scope.get("ferrule.request_id", ""), told=False
             )
@@ -457,12 +460,9 @@ class ServiceSession(ClientSession):
         await self._service.writer.change(principal.tenant, keep)
 
     async def _forget_waiting(self, principal: Principal, mark: str) -> None:
-        if await self._left_waiting(principal, mark) is None:
-            return
-        await self._service.writer.change(
-            principal.tenant,
-            lambda connection: connection.execute(delete(idempotency_keys).where(*_kept(principal, mark))).rowcount,
-        )
+        if await self._left_waiting(principal, mark) is not None:
+            mine = delete(idempotency_keys).where(*_kept(principal, mark))
+            await self._service.writer.execute(principal.tenant, mine)
 
 
 class _Following:
@@ -589,18 +589,6 @@ def _kept(principal: Principal, mark: str) -> tuple[Any, ...]:
 def _key(mark: str) -> str:
     """With a space, which no `Idempotency-Key` of HTTP has: nobody can put another call in its place."""
     return f"mcp {mark}"
-
-
-def _request_scope() -> Mapping[str, Any]:
-    """The HTTP request that a call came with; the task that serves a session is not the one that took it."""
-    peer = current_peer()
-    return getattr(peer.context.request, "scope", {}) if peer is not None else {}
-
-
-def _has_own_trace() -> bool:
-    """Whether the message itself says which trace it belongs to, as the protocol has it; the SDK follows that."""
-    peer = current_peer()
-    return peer is not None and "traceparent" in (peer.context.meta or {})
 
 
 def _refused(running: RunningCall, error: Exception) -> ToolResult:

@@ -78,9 +78,6 @@ def looks_like_token(secret: str) -> bool:
     return secret.startswith("ey") and _SHAPE.fullmatch(secret) is not None
 
 
-# The issuer's keys
-
-
 @dataclass(slots=True, frozen=True)
 class _SigningKey:
     key: Any
@@ -216,9 +213,6 @@ def read_key_file(place: str) -> Any:
         raise FetchProblem(f"{place} is not JSON") from None
 
 
-# Tokens
-
-
 @dataclass(slots=True, frozen=True)
 class TokenClaims:
     """What a good token says, in this service's own terms."""
@@ -235,15 +229,17 @@ class TokenClaims:
     expires: float
 
 
+@dataclass(eq=False)
 class OidcTokens:
     """Finds out who a token speaks for. What it has checked it remembers until the token or the keys are old."""
 
-    def __init__(self, settings: OidcSettings, database: Database, writer: GroupWriter, directory: Directory) -> None:
-        self._settings = settings
-        self._keys = keys_of(settings)
-        self._database = database
-        self._writer = writer
-        self._directory = directory
+    settings: OidcSettings
+    database: Database
+    writer: GroupWriter
+    directory: Directory
+
+    def __post_init__(self) -> None:
+        self._keys = keys_of(self.settings)
         self._known: dict[bytes, tuple[int, TokenClaims]] = {}
         self._people: dict[TokenClaims, Principal] = {}
         self._generation = -1
@@ -251,15 +247,15 @@ class OidcTokens:
     async def principal(self, token: str) -> Principal:
         """Who the token speaks for; raises `TokenRefused`."""
         claims = await self._checked(token)
-        self._directory.look_for_changes()
-        if self._generation != self._directory.generation or len(self._people) >= _MOST_KNOWN:
+        self.directory.look_for_changes()
+        if self._generation != self.directory.generation or len(self._people) >= _MOST_KNOWN:
             self._people.clear()
-            self._generation = self._directory.generation
+            self._generation = self.directory.generation
         found = self._people.get(claims)
         if found is None:
-            generation = self._directory.generation
+            generation = self.directory.generation
             found = await self._signed_in(claims)
-            if generation == self._directory.generation:
+            if generation == self.directory.generation:
                 self._people[claims] = found
         return found
 
@@ -267,10 +263,10 @@ class OidcTokens:
         hashed = hashlib.sha256(token.encode()).digest()
         known = self._known.get(hashed)
         if known is not None and known[0] == self._keys.generation:
-            if known[1].expires + self._settings.leeway > time():
+            if known[1].expires + self.settings.leeway > time():
                 return known[1]
             del self._known[hashed]
-        claims = read_claims(await self._verified(token), self._settings)
+        claims = read_claims(await self._verified(token), self.settings)
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[hashed] = self._keys.generation, claims
@@ -279,7 +275,7 @@ class OidcTokens:
     async def _verified(self, token: str) -> dict[str, Any]:
         import jwt
 
-        settings = self._settings
+        settings = self.settings
         if len(token) > _MOST_TOKEN:
             raise TokenRefused(401, "bad_token", f"The token has more than {_MOST_TOKEN:,} characters.")
         try:
@@ -310,26 +306,23 @@ class OidcTokens:
 
     async def _signed_in(self, claims: TokenClaims) -> Principal:
         """The user of a token, made or brought up to date where the token says something new."""
-        name, current = await self._database.read(claims.tenant, lambda connection: _member(connection, claims))
+        name, current = await self.database.read(claims.tenant, lambda connection: _member(connection, claims))
         if name is None or not current:
 
             def change(connection: Connection) -> str:
-                made, altered = put_member(connection, claims, self._settings.default_roles)
+                made, altered = put_member(connection, claims, self.settings.default_roles)
                 if altered:
-                    note_change(connection, self._database)
+                    note_change(connection, self.database)
                 return made
 
-            name = await self._writer.change(claims.tenant, change)
-            self._directory.forget()
-        found = await self._directory.user(claims.tenant, name)
+            name = await self.writer.change(claims.tenant, change)
+            self.directory.forget()
+        found = await self.directory.user(claims.tenant, name)
         if found is None:
             raise TokenRefused(403, "disabled", f"The user `{name}` is switched off.")
         if not found.roles:
             raise TokenRefused(403, "no_role", "The token names no role that its tenant has.")
-        return replace(found, key=TOKEN_KEY, scopes=claims.scopes, expires=claims.expires + self._settings.leeway)
-
-
-# What claims mean
+        return replace(found, key=TOKEN_KEY, scopes=claims.scopes, expires=claims.expires + self.settings.leeway)
 
 
 def read_claims(given: Mapping[str, Any], settings: OidcSettings) -> TokenClaims:
@@ -417,9 +410,6 @@ def suffixed(said: str, issuer: str, subject: str) -> str:
     plain = re.sub(r"[^a-z0-9_-]+", "-", said.lower()).strip("-_")[:50] or "user"
     identity = hashlib.sha256(json.dumps([issuer, subject]).encode()).hexdigest()
     return f"{plain}-{identity[:12]}"
-
-
-# Users of tokens, in the store
 
 
 def _member(connection: Connection, claims: TokenClaims) -> tuple[str | None, bool]:

@@ -17,6 +17,7 @@ import os
 import random
 import secrets
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from ferrule.core.http_fetch import Fetched, FetchError, fetch
 from ferrule.process.references import MissingValueError, read_reference
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import approval_document
+from ferrule.service.feed import event_within
 from ferrule.service.tables import approvals, deliveries
 
 if TYPE_CHECKING:
@@ -102,9 +104,6 @@ def _shown(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
 
-# Webhooks
-
-
 def sign(secret: bytes, message_id: str, moment: int, body: bytes) -> str:
     """The signature of a webhook: of its id, its moment and its body."""
     key = secret
@@ -117,6 +116,7 @@ def sign(secret: bytes, message_id: str, moment: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
+@dataclass(eq=False)
 class Webhooks:
     """Tells each tenant's receiver of new approvals; one that does not answer is told again while the approval waits.
 
@@ -124,13 +124,12 @@ class Webhooks:
     receiver may hear of an approval twice, with the same message id.
     """
 
-    def __init__(
-        self, settings: Mapping[str, WebhookSettings], public_url: str, database: Database, writer: GroupWriter
-    ) -> None:
-        self._settings = settings
-        self._public_url = public_url
-        self._database = database
-        self._writer = writer
+    settings: Mapping[str, WebhookSettings]
+    public_url: str
+    database: Database
+    writer: GroupWriter
+
+    def __post_init__(self) -> None:
         self._telling: dict[str, set[str]] = {}
         """By tenant, the approvals that this instance is telling of."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -139,7 +138,7 @@ class Webhooks:
         self._http: httpx2.AsyncClient | None = None
 
     def start(self) -> None:
-        if self._settings:
+        if self.settings:
             self._looking = asyncio.get_running_loop().create_task(self._look())
 
     def store(self, connection: Connection, tenant: str, approval: str) -> None:
@@ -155,7 +154,7 @@ class Webhooks:
         self._news.set()
 
     def _receiver(self, tenant: str) -> WebhookSettings | None:
-        return self._settings.get(tenant) or self._settings.get(_ALL_TENANTS)
+        return self.settings.get(tenant) or self.settings.get(_ALL_TENANTS)
 
     async def _look(self) -> None:
         while True:
@@ -166,20 +165,16 @@ class Webhooks:
                 logger.warning("Webhooks have to wait: %s", problem)
             except Exception:
                 logger.exception("Webhooks could not be looked after")
-            try:
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._news.wait()
-            except TimeoutError:
-                pass
+            await event_within(self._news, _LOOK_SECONDS)
 
     async def _tell_all(self) -> None:
         """Begin to tell what is due: of each tenant a few at a time, so that no receiver holds up another."""
         query = select(deliveries.c.tenant).where(deliveries.c.due <= time()).distinct()
-        for tenant in await self._database.read(None, lambda connection: connection.execute(query).scalars().all()):
+        for tenant in await self.database.read(None, lambda connection: connection.execute(query).scalars().all()):
             telling = self._telling.setdefault(tenant, set())
             if (room := _AT_ONCE - len(telling)) <= 0:
                 continue
-            for one in await self._writer.change(tenant, partial(_claim, tenant=tenant, most=room)):
+            for one in await self.writer.change(tenant, partial(_claim, tenant=tenant, most=room)):
                 telling.add(one.approval)
                 task = asyncio.get_running_loop().create_task(self._tell(one))
                 self._tasks.add(task)
@@ -188,7 +183,7 @@ class Webhooks:
     async def _tell(self, one: Row[Any]) -> None:
         """Tell it once, and note what came of it; where that cannot be noted, it is told again."""
         try:
-            found = await self._database.read(one.tenant, lambda connection: _find(connection, one))
+            found = await self.database.read(one.tenant, lambda connection: _find(connection, one))
             receiver = self._receiver(one.tenant)
             why = ""
             if found is not None and receiver is not None:
@@ -203,7 +198,7 @@ class Webhooks:
                 pause = min(_FIRST_PAUSE * 2**one.tries, _LONGEST_PAUSE) * random.uniform(0.8, 1.2)  # noqa: S311 - a pause
                 asyncio.get_running_loop().call_later(pause, self.look_now)
             ended = not why or one.tries + 1 >= _TRIES
-            await self._writer.change(one.tenant, partial(_note, one=one, due=None if ended else time() + pause))
+            await self.writer.change(one.tenant, partial(_note, one=one, due=None if ended else time() + pause))
         except DatabaseProblem as problem:
             logger.warning("A webhook is told again: %s", problem)
         finally:
@@ -215,7 +210,7 @@ class Webhooks:
         shown = approval_document(approval, redacted=True)
         message = {
             "type": "approval.created", "tenant": approval.tenant, "timestamp": shown["created_at"],
-            "url": f"{self._public_url}/v1/approvals/{approval.id}", "data": shown,
+            "url": f"{self.public_url}/v1/approvals/{approval.id}", "data": shown,
         }  # fmt: skip
         return json.dumps(message).encode()
 
@@ -244,8 +239,7 @@ class Webhooks:
         with suppress(DatabaseProblem):
             for tenant, approval in left:
                 mine = (deliveries.c.tenant == tenant) & (deliveries.c.approval == approval)
-                back = update(deliveries).where(mine).values(due=time())
-                await self._writer.change(tenant, lambda connection, back=back: connection.execute(back).rowcount)
+                await self.writer.execute(tenant, update(deliveries).where(mine).values(due=time()))
         if self._http is not None:
             await self._http.aclose()
 

@@ -20,26 +20,20 @@ from ferrule.policy.explain import explain
 from ferrule.records.row import CONTENT
 from ferrule.service import directory
 from ferrule.service.access import check_tool_names
+from ferrule.service.call_sums import PERIODS, figures_of, merged, statistics_document, total_of
 from ferrule.service.directory import RoleRules, check_role_rules
 from ferrule.service.documents import audit_content, audit_document, call_json, new_id
 from ferrule.service.http import ApiRoute, Parameter, RequestProblem, json_response
 from ferrule.service.live import events_of
-from ferrule.service.messages import (
-    CallReport,
-    CallStatistics,
-    RuleTest,
-    RuleVerdict,
-    ServerList,
-)
-from ferrule.service.statistics import PERIODS, figures_of, merged, statistics_document, total_of
+from ferrule.service.messages import CallReport, CallStatistics, RuleTest, RuleVerdict, ServerList
 from ferrule.service.tables import audit, audit_heads, tenants
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
     from starlette.responses import Response
 
+    from ferrule.service.call_sums import CallFigures
     from ferrule.service.http import ServiceRequest
-    from ferrule.service.statistics import CallFigures
 
 _MOST_EVENTS = 500
 _MOST_NESTED, _DEEPEST = 200, 8
@@ -48,9 +42,6 @@ _MOST_SCANNED = 50_000
 _SLACK = 10.0
 """Seconds between the end of a call and its audit row, at most."""
 _AT = {name: CONTENT.index(name) for name in ("time", "duration", "waited", "queued")}
-
-
-# One call
 
 
 async def show_record(request: ServiceRequest) -> Response:
@@ -109,9 +100,6 @@ def _first_ended(connection: Connection, tenant: str, moment: float) -> int:
     return low
 
 
-# The audit log
-
-
 def search_audit(
     connection: Connection, tenant: str, *, before: int | None, most: int, filters: dict[str, str]
 ) -> dict[str, Any]:
@@ -150,9 +138,6 @@ def _matches(row: dict[str, Any], name: str, value: str) -> bool:
     return row[name] == value
 
 
-# Figures
-
-
 async def show_statistics(request: ServiceRequest) -> Response:
     """Of the tenant's calls, or of all tenants'; users without that right see figures of their own calls."""
     query, who, database = request.query, request.principal, request.service.database
@@ -179,9 +164,6 @@ async def show_statistics(request: ServiceRequest) -> Response:
     )
     by_step, by_name = await database.read(who.tenant, read)
     return json_response(statistics_document(period, by, now, by_step, by_name))
-
-
-# Rules
 
 
 async def test_rules(request: ServiceRequest) -> Response:
@@ -219,9 +201,6 @@ async def test_rules(request: ServiceRequest) -> Response:
     parts = [{"what": part.what, "verdict": part.verdict.value, "because": part.because} for part in found.parts]
     verdict = {"verdict": found.verdict.value, "reason": found.reason, "rule": found.rule}
     return json_response({**verdict, "parts": parts, "needed": found.needed})
-
-
-# MCP servers and plugins
 
 
 async def list_servers(request: ServiceRequest) -> Response:

@@ -395,9 +395,6 @@ def _output(answer: dict[str, Any]) -> Output[Any]:
     return Output(data=answer, llm_content=answer["answer"] or "(no words)")
 
 
-# Starting one, and what it came to
-
-
 async def start_request(
     calls: Calls, principal: Principal, body: RequestBody, *, request_id: str, key: str | None
 ) -> Started:

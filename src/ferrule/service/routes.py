@@ -58,9 +58,6 @@ _MOST_PAGE = 200
 _MOST_SEQ = 2**31 - 1
 
 
-# Tools
-
-
 async def list_tools(request: ServiceRequest) -> Response:
     query, tools = request.query, request.allowed.tools.tools()
     if words := query.get("q"):
@@ -132,9 +129,6 @@ def _with_tag(request: ServiceRequest, document: Any) -> Response:
     if tag in (request.header(b"if-none-match") or ""):
         return Response(status_code=304, headers=headers)
     return json_response(text, headers=headers)
-
-
-# Calls
 
 
 async def create_call(request: ServiceRequest) -> Response:
@@ -239,9 +233,6 @@ def _batch_response(batch: str, rows: list[dict[str, Any]], headers: Mapping[str
     return json_response(f'{{"id": {json.dumps(batch)}, "calls": [{listed}]}}', status, place)
 
 
-# Approvals
-
-
 async def list_approvals(request: ServiceRequest) -> Response:
     status = request.query.get("status", "pending")
     if status not in APPROVAL_STATUSES:
@@ -266,18 +257,12 @@ async def decide_approval(request: ServiceRequest) -> Response:
     return json_response(approval_document(row))
 
 
-# MCP
-
-
 async def serve_mcp(request: ServiceRequest) -> Response:
     try:
         endpoint = await request.service.mcp()
     except MissingExtraError as missing:
         raise RequestProblem(501, "no_mcp", str(missing)) from None
     return await endpoint.answer(request)
-
-
-# Who one is, and what watches the service
 
 
 async def show_identity(request: ServiceRequest) -> Response:

@@ -182,12 +182,7 @@ class UserSessions:
         """A runtime with the user's rights of now. Calls without a session share one with those of the same user."""
         held.session.restrictions = allowed.policy.restrictions
         held.allowed = allowed
-        held.runtime = self._new_runtime(allowed, held.session)
-        held.runtime.recheck = partial(self._recheck, allowed)
-        held.view = held.runtime.with_tools(allowed.tools)
-
-    def _new_runtime(self, allowed: Allowed, session: Session) -> Runtime:
-        return Runtime(
+        held.runtime = Runtime(
             allowed.everything,
             policy=allowed.policy,
             recorders=self._recorders,
@@ -195,10 +190,12 @@ class UserSessions:
             tracer=self._tracer,
             limits=self._limits,
             repair=self._repair,
-            session=session,
+            session=held.session,
             own_loop=True,
             remote=self._remote,
         )
+        held.runtime.recheck = partial(self._recheck, allowed)
+        held.view = held.runtime.with_tools(allowed.tools)
 
     async def close_named(self, tenant: str, user: str, name: str) -> None:
         """End one session, where there is one."""

@@ -11,7 +11,6 @@ from ferrule.service.call_sums import LAST_ID, SpanPiece, cover, may_match
 from ferrule.service.documents import json_text, new_id, storable, stored_event
 from ferrule.service.tables import ENDED_BADLY, SUM_STEPS, calls, events, work
 from ferrule.service.vocabulary import FINISHED, TOKEN_KEY
-from ferrule.service.writer import find_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
-    from ferrule.service.writer import UsedKey
 
 _MOST_NAME = 256
 _MOST_IDS = 500
@@ -112,8 +110,3 @@ class StoredCalls:
             return {call: (status, seq or 0) for call, status, seq in rows}
 
         return await self._database.read(tenant, read)
-
-    async def used_key(self, principal: Principal, key: str) -> UsedKey | None:
-        """What an idempotency key was used for."""
-        tenant, user = principal.tenant, principal.user
-        return await self._database.read(tenant, lambda connection: find_key(connection, tenant, user, key))

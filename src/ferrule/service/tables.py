@@ -151,11 +151,7 @@ call_spans = Table(
 )
 """Stretches of time whose calls are summed up, by the ids that calls of that time have."""
 changed_spans = Table(
-    "changed_spans",
-    metadata,
-    *_names("tenant"),
-    *_ids("span", "call"),
-    PrimaryKeyConstraint("tenant", "span", "call"),
+    "changed_spans", metadata, *_names("tenant"), *_ids("span", "call"), PrimaryKeyConstraint("tenant", "span", "call")
 )
 """Spans of which a call was changed after all, whoever did it: the database adds these rows (`SUMS_STAY_TRUE`). A row
 is of one call, so that transactions which change calls of the same span never wait for each other.

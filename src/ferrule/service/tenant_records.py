@@ -132,9 +132,6 @@ def remove_old_audit(connection: Connection, tenant: str, days: float) -> int:
     return gone
 
 
-# Metrics
-
-
 def metrics_page(
     by_tenant: Mapping[str, Statistics],
     *,

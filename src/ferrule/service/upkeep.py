@@ -21,6 +21,7 @@ from ferrule.service.call_sums import CallSums, remove_left_sums
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import CALLER_GONE, read_changes
 from ferrule.service.documents import end_record, error_text
+from ferrule.service.feed import event_within
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall
 from ferrule.service.request_turns import goes_on, has_turn
@@ -55,7 +56,7 @@ _LOST = "The service stopped while `{tool}` ran, so it is not known how far it c
 class Upkeep:
     """One task of each instance. Instances never take the same call: a line is claimed in the database."""
 
-    def __init__(self, calls_: Calls, directory: Directory, *, keep_days: float, audit_days: float = 0.0) -> None:
+    def __init__(self, calls_: Calls, directory: Directory, *, keep_days: float, audit_days: float) -> None:
         self._calls = calls_
         self._directory = directory
         self._keep_days = keep_days
@@ -73,7 +74,8 @@ class Upkeep:
     async def start(self) -> None:
         if self._calls.database.is_sqlite:
             # There is one instance: whatever runs by the store was left by one that ended.
-            await self._calls.writer.change("", _orphan_all)
+            left = update(work).where(work.c.owner != _NOBODY).values(owner="gone", due=0.0)
+            await self._calls.writer.execute("", left)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
@@ -117,11 +119,7 @@ class Upkeep:
             except Exception:
                 logger.exception("Looking after calls failed")
             self._news.clear()
-            try:
-                async with asyncio.timeout(_ROUND_SECONDS):
-                    await self._news.wait()
-            except TimeoutError:
-                pass
+            await event_within(self._news, _ROUND_SECONDS)
 
     async def _round(self) -> None:
         now = monotonic()
@@ -200,8 +198,7 @@ class Upkeep:
             tenant, lambda connection: _read(connection, tenant, call)
         )
         if row is None or row["status"] in FINISHED:
-            line = delete(work).where(work.c.tenant == tenant, work.c.call == call)
-            await self._calls.writer.change(tenant, lambda connection: connection.execute(line).rowcount)
+            await self._calls.writer.execute(tenant, delete(work).where(work.c.tenant == tenant, work.c.call == call))
             return
         principal = await self._directory.of_call(row)
         if row["cancelling"] or principal is None:
@@ -219,8 +216,7 @@ class Upkeep:
         elif (row["repeatable"] or is_turn) and row["attempts"] < _MOST_ATTEMPTS:
             row["attempts"] += 1
             mine = update(calls).where(calls.c.tenant == tenant, calls.c.id == call)
-            counted = mine.values(attempts=calls.c.attempts + 1)
-            await self._calls.writer.change(tenant, lambda connection: connection.execute(counted).rowcount)
+            await self._calls.writer.execute(tenant, mine.values(attempts=calls.c.attempts + 1))
             admitted = await self._calls.limits.admit_again(principal, row["tool"], begun=True)
             await self._calls.resume(row, principal, None, "", admitted=admitted)
         else:
@@ -254,23 +250,18 @@ class Upkeep:
             self._calls.feed.tell(row, "approval.decided", {"approval": approval.id, "decision": decision})
         await self._calls.resume(row, principal, answer, approval.args_hash, final, admitted)
 
-    async def _let_in(
-        self, row: dict[str, Any], principal: Principal, ready: str = "was approved"
-    ) -> Admitted | None:  # fmt: skip
+    async def _let_in(self, row: dict[str, Any], principal: Principal, ready: str = "was approved") -> Admitted | None:
         """Count an approved call that starts now. Where all places are taken it waits for one, wherever that comes free
         first; money that is spent ends it.
         """
         try:
             return await self._calls.limits.admit_again(principal, row["tool"])
         except LimitReached as reached:
-            if reached.limit == "concurrency":
-                soon, tenant = (
-                    time() + _PLACE_SECONDS,
-                    row["tenant"],
-                )  # on any instance, unless it is cancelled meanwhile
-                await self._calls.writer.change(
-                    tenant, partial(_set_line, tenant=tenant, call=row["id"], owner=_NOBODY, due=soon)
+            if reached.limit == "concurrency":  # on any instance, unless it is cancelled meanwhile
+                waits = partial(
+                    _set_line, tenant=row["tenant"], call=row["id"], owner=_NOBODY, due=time() + _PLACE_SECONDS
                 )
+                await self._calls.writer.change(row["tenant"], waits)
             else:
                 message = f"`{row['tool']}` {ready} and did not start. {reached}"
                 await self._end(row, "failed", ErrorKind.PERMISSION, message, "Ask for a higher limit, or try later.")
@@ -285,8 +276,6 @@ class Upkeep:
         await self._calls.writer.change(tenant, lambda connection: end_pending_of(connection, tenant, call))
         self._calls.writer.put(AddAudit(tenant, end_record(row, kind, message)))
         await self._calls.finish(live, status, error_text(row, kind.value, message, suggestion))
-
-    # Old rows
 
     async def clean(self) -> None:
         """Remove what is kept for a while alone: idempotency keys, ended calls with their events, old audit rows."""
@@ -312,10 +301,6 @@ class Upkeep:
         for table in (events, approvals, turn_entries):
             connection.execute(delete(table).where(table.c.tenant == tenant, table.c.call.in_(old)))
         connection.execute(delete(calls).where(calls.c.tenant == tenant, calls.c.finished < before))
-
-
-def _orphan_all(connection: Connection) -> None:
-    connection.execute(update(work).where(work.c.owner != _NOBODY).values(owner="gone", due=0.0))
 
 
 def _read(connection: Connection, tenant: str, call: str) -> tuple[dict[str, Any] | None, Row[Any] | None, bool]:

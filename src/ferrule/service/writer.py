@@ -25,6 +25,7 @@ from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from ferrule.records.row import CONTENT, content_of
+from ferrule.records.writer import settle
 from ferrule.service.database import DatabaseProblem, OutcomeUnknown, dialect_module, said_by_driver, was_committed
 from ferrule.service.documents import json_text, kept_arguments, stored_arguments
 from ferrule.service.tables import audit, audit_heads, calls, events, idempotency_keys, usage, work
@@ -32,7 +33,7 @@ from ferrule.service.tables import audit, audit_heads, calls, events, idempotenc
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Executable
 
     from ferrule.pipeline.stages import CallRecord
     from ferrule.service.database import Database
@@ -212,6 +213,10 @@ class GroupWriter:
         """Make any change in a transaction for that tenant."""
         return self.write(StoreChange(tenant, make))
 
+    def execute(self, tenant: str, statement: Executable) -> asyncio.Future[int]:
+        """Make one statement a change; gives how many rows it was about."""
+        return self.change(tenant, lambda connection: connection.execute(statement).rowcount)
+
     def close(self) -> None:
         """Write what is queued, and end."""
         self._lazy.extend(first for _, first in self._held.values())
@@ -253,7 +258,7 @@ class GroupWriter:
             if self._let_go(error):
                 logger.warning("The database was lost and is tried again: %s", said_by_driver(error))
             settled = [pair for op in ops for pair in self._alone(op)]
-        _settle(settled)
+        settle((op.future, result) for op, result in settled if op.future is not None)
 
     def _alone(self, op: Op) -> list[tuple[Op, Any]]:
         try:
@@ -549,29 +554,6 @@ def day_of(moment: float) -> str:
 @lru_cache(maxsize=2)
 def _day(number: float) -> str:
     return datetime.fromtimestamp(number * 86_400, UTC).strftime("%Y-%m-%d")
-
-
-def _settle(settled: list[tuple[Op, Any]]) -> None:
-    """Tell each loop once of all that is committed."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
-    for op, result in settled:
-        if op.future is not None:
-            by_loop.setdefault(op.future.get_loop(), []).append((op.future, result))
-    for loop, pairs in by_loop.items():
-        try:
-            loop.call_soon_threadsafe(_resolve, pairs)
-        except RuntimeError:
-            continue  # the loop is closed: nobody waits any more
-
-
-def _resolve(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
-    for future, result in pairs:
-        if future.done():
-            continue
-        if isinstance(result, BaseException):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
 
 
 _KEY = select(idempotency_keys.c.fingerprint, idempotency_keys.c.call, idempotency_keys.c.batch).where(
