@@ -12,7 +12,7 @@ import click
 from ferrule.app.server_files import ServerFile
 from ferrule.app.settings import accounts_of, user_settings_file
 from ferrule.cli.options import PlainError, json_option, settings_for, warn, workspace_option
-from ferrule.cli.output import print_table, write, write_json
+from ferrule.cli.output import show_list, write
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ToolError
 from ferrule.core.files import write_atomically
@@ -35,11 +35,7 @@ api_command = click.Group("api", help=_("Make tools of the operations of an HTTP
 )
 @click.option("--name", help=_("What models and rules call it; from the document's title unless given."))
 @click.option(
-    "--operations",
-    "-o",
-    multiple=True,
-    metavar="ID",
-    help=_("Offer this operation, by id or `GET /path`. Repeatable."),
+    "--operations", "-o", multiple=True, metavar="ID", help=_("Offer this operation, by id or `GET /path`. Repeatable.")
 )
 @click.option("--base-url", default="", help=_("The address of the server, instead of the document's."))
 @click.option("--credential", default="", help=_("The credential of your settings to send along."))
@@ -134,13 +130,9 @@ def _unusable(operations: list[Any]) -> list[str]:
 @workspace_option
 def list_command(as_json: bool, workspace: Path) -> None:
     found = _described(settings_for(workspace).settings, workspace)
-    if as_json:
-        write_json(found)
-    elif not found:
-        click.echo(_("There are no APIs. Add one: ferrule api add SPEC"), err=True)
-    else:
-        rows = [[one["name"], one["problem"] or str(one["operations"]), one["server"] or "-"] for one in found]
-        print_table([_("NAME"), _("OPERATIONS"), _("SERVER")], rows)
+    rows = ([one["name"], one["problem"] or str(one["operations"]), one["server"] or "-"] for one in found)
+    nothing = _("There are no APIs. Add one: ferrule api add SPEC")
+    show_list(found, as_json, nothing, [_("NAME"), _("OPERATIONS"), _("SERVER")], rows)
 
 
 def _described(settings: Settings, workspace: Path) -> list[dict[str, Any]]:

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from ferrule.pipeline.confirm import Asker
 
 
-# One line that the person types, and Ctrl-C at whatever moment it comes.
-
-
 def typed_line() -> str:
     """A line from the terminal, like `input`: `EOFError` at its end; Ctrl-C raises what its handler raises."""
     with log_lines_held(), blocked_on_purpose():

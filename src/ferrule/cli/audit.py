@@ -14,7 +14,7 @@ import click
 
 from ferrule.app.settings import audit_path
 from ferrule.cli.options import SINCE, json_option, settings_for, warn
-from ferrule.cli.output import print_table, write, write_json
+from ferrule.cli.output import show_list, write, write_json
 from ferrule.cli.words import _
 from ferrule.core.phrases import said_by
 from ferrule.core.shown_text import cut_columns, flattened
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from ferrule.records.reader import AuditReader
     from ferrule.records.row import AuditRow
     from ferrule.records.verification import Gap, Head, Verification
-
-
-# What the check of an audit log found, in words.
 
 
 def what_is_wrong(found: Verification) -> str:
@@ -82,16 +79,8 @@ def list_rows(
     as_json: bool = False,
 ) -> None:
     rows = _reader(file).list(limit=limit, tool=tool, outcome=outcome, session=session, since=since)
-    if as_json:
-        write_json([row.to_dict() for row in rows])
-        return
-    if not rows:
-        click.echo(_("No calls are on record."), err=True)
-        return
-    print_table(
-        ["SEQ", _("TIME"), _("TOOL"), _("OUTCOME"), _("DECISION"), _("DURATION"), _("ARGUMENTS")],
-        [_line(row) for row in rows],
-    )
+    headers = ["SEQ", _("TIME"), _("TOOL"), _("OUTCOME"), _("DECISION"), _("DURATION"), _("ARGUMENTS")]
+    show_list([row.to_dict() for row in rows], as_json, _("No calls are on record."), headers, map(_line, rows))
 
 
 @audit_command.command("show", help=_("One call in full, by its number or its call id."))
@@ -180,13 +169,17 @@ def _log(file: Path | None) -> Path:
     return file or audit_path(settings_for(Path()).settings)
 
 
-def _reader(file: Path | None) -> AuditReader:
-    from ferrule.records.reader import AuditReader
-
+def _existing_log(file: Path | None) -> Path:
     path = _log(file)
     if not path.exists():
         raise click.UsageError(_("There is no audit log at {path} yet; the first call creates it.").format(path=path))
-    return AuditReader(path)
+    return path
+
+
+def _reader(file: Path | None) -> AuditReader:
+    from ferrule.records.reader import AuditReader
+
+    return AuditReader(_existing_log(file))
 
 
 def _line(row: AuditRow) -> list[str]:
@@ -228,9 +221,6 @@ def _clock(seconds: Any) -> str:
     return moment.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
 
 
-# `ferrule stats`: how each tool was used, from the audit log.
-
-
 @click.command("stats", help=_("Show how often each tool ran, failed and was refused, and how long it took."))
 @click.option("--since", type=SINCE, help=_("Only calls since then: 2h, 3d, or 2026-01-31."))
 @click.option(
@@ -240,30 +230,17 @@ def _clock(seconds: Any) -> str:
 def stats_command(since: float | None, file: Path | None, as_json: bool) -> None:
     from ferrule.records.statistics import statistics_of
 
-    path = file or audit_path(settings_for(Path()).settings)
-    if not path.exists():
-        raise click.UsageError(_("There is no audit log at {path} yet; the first call creates it.").format(path=path))
+    path = _existing_log(file)
     usages = statistics_of(path) if since is None else statistics_of(path, since=since)
-    if as_json:
-        write_json([asdict(usage) for usage in usages])
-        return
-    if not usages:
-        click.echo(_("No calls are on record."), err=True)
-        return
-    print_table(
-        [_("TOOL"), _("CALLS"), _("DONE"), _("FAILED"), _("REFUSED"), "P50", "P95", _("ASKED"), _("ANSWER P50")],
-        [
-            [
-                one.tool,
-                *map(str, (one.count, one.success, one.failure, one.denied)),
-                _ms(one.p50),
-                _ms(one.p95),
-                str(one.asked),
-                _seconds(one.wait_p50),
-            ]
-            for one in usages
-        ],
-    )
+    rows = (
+        [one.tool, *map(str, (one.count, one.success, one.failure, one.denied)), _ms(one.p50), _ms(one.p95),
+         str(one.asked), _seconds(one.wait_p50)]
+        for one in usages
+    )  # fmt: skip
+    headers = [
+        _("TOOL"), _("CALLS"), _("DONE"), _("FAILED"), _("REFUSED"), "P50", "P95", _("ASKED"), _("ANSWER P50"),
+    ]  # fmt: skip
+    show_list([asdict(usage) for usage in usages], as_json, _("No calls are on record."), headers, rows)
 
 
 def _ms(seconds: float | None) -> str:

@@ -55,14 +55,7 @@ if TYPE_CHECKING:
 @yes_option
 @click.option("--lang", type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
 def chat_command(
-    model: str,
-    go_on: bool,
-    resume: str | None,
-    fork: bool,
-    plain: bool,
-    workspace: Path,
-    prompt: str,
-    yes: bool,
+    model: str, go_on: bool, resume: str | None, fork: bool, plain: bool, workspace: Path, prompt: str, yes: bool
 ) -> None:
     if find_spec("prompt_toolkit") is None or find_spec("wcwidth") is None:
         raise MissingExtraError("`ferrule chat`", "chat")

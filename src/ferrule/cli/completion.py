@@ -62,9 +62,6 @@ def complete_sessions(context: click.Context, _parameter: click.Parameter, part:
     return [CompletionItem(one.id[:8], help=one.request) for one in sessions if one.id.startswith(part)]
 
 
-# `ferrule completion`
-
-
 SHELLS = ("bash", "zsh", "fish")
 _MARK = "# ferrule completion"
 _COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"

@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.servers import Joined
 
 
-# One thing that `ferrule doctor` looked at.
-
-
 @dataclass(slots=True, frozen=True)
 class Check:
     """`ok`, `note` (works, but you may want more) or `fail`."""
@@ -58,10 +55,6 @@ class Check:
     name: str
     state: str
     message: str
-
-
-# What protects the person on this machine, for `ferrule doctor`: the sandbox, the understanding of commands, the
-# rules and the hooks, each tried for real.
 
 
 def protection_checks(settings: Settings, workspace: Path) -> Iterator[Check]:
@@ -174,9 +167,6 @@ def _hooks(settings: Settings, workspace: Path) -> Iterator[Check]:
             yield Check("hooks", "note", f"{about}: " + _("it is in the workspace, where an agent may change it"))
         else:
             yield Check("hooks", "ok", about)
-
-
-# The MCP servers, for `ferrule doctor`: which are named, which may be used, and whether they work, by trying.
 
 
 _SECONDS = 10.0
@@ -354,21 +344,14 @@ def _checks(workspace: Path) -> Iterator[Check]:
             user=user_settings_file(), project=workspace / PROJECT_FILE
         )
         yield Check("settings", "ok", files or none)
-        if loaded.set_aside:
-            aside = _("{keys}: not applied, this folder is not in your `trusted_folders`").format(
-                keys=", ".join(loaded.set_aside)
-            )
-            yield Check("settings", "note", aside)
-        if loaded.not_the_projects:
-            aside = _("{keys}: not applied, because only your own settings may say that").format(
-                keys=", ".join(loaded.not_the_projects)
-            )
-            yield Check("settings", "note", aside)
-        if loaded.overruled:
-            overruled = _("{keys}: not applied, because your organisation's {file} is stricter.").format(
-                file=organisation_settings_file(), keys=", ".join(loaded.overruled)
-            )
-            yield Check("settings", "note", overruled)
+        for words, keys in (
+            (_("{keys}: not applied, this folder is not in your `trusted_folders`"), loaded.set_aside),
+            (_("{keys}: not applied, because only your own settings may say that"), loaded.not_the_projects),
+            (_("{keys}: not applied, because your organisation's {file} is stricter."), loaded.overruled),
+        ):
+            if keys:
+                told = words.format(keys=", ".join(keys), file=organisation_settings_file())
+                yield Check("settings", "note", told)
     yield from _files(settings, workspace)
     yield from protection_checks(settings, workspace)
     yield from mcp_checks(settings, workspace)

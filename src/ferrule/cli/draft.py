@@ -27,7 +27,7 @@ from ferrule.cli.options import (
     warn_of_freedom,
     workspace_option,
 )
-from ferrule.cli.output import print_table, write, write_json
+from ferrule.cli.output import show_list, write
 from ferrule.cli.words import _, as_error, localised, result_text, said_of
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
@@ -157,12 +157,8 @@ def list_command(as_json: bool, workspace: Path) -> None:
         except (DraftProblem, OSError, UnicodeDecodeError) as problem:
             description = str(problem)
         drafts.append({"name": file.stem, "file": str(WAITING / file.name), "description": description})
-    if as_json:
-        write_json(drafts)
-    elif not drafts:
-        write(_("No draft waits here."), err=True)
-    else:
-        print_table([_("NAME"), _("DESCRIPTION")], [[one["name"], one["description"]] for one in drafts])
+    rows = ([one["name"], one["description"]] for one in drafts)
+    show_list(drafts, as_json, _("No draft waits here."), [_("NAME"), _("DESCRIPTION")], rows)
 
 
 def _app(settings: Any, workspace: Path, who: DraftAsker) -> App:
@@ -213,9 +209,6 @@ class DraftAsker(TerminalAsker):
             self.edits = True
             return Answer(Choice.NO, "the user edits it")
         return understood(typed, replace(question, rule="", rules=()))
-
-
-# From a description to a tool
 
 
 async def _new(app: App, model: Model, description: str, who: DraftAsker, ending: SignalExit) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.cli.options import json_option, warn
-from ferrule.cli.output import at_a_terminal, print_table, write, write_json
+from ferrule.cli.output import at_a_terminal, print_table, show_list, write, write_json
 from ferrule.cli.words import _, localised, persons_language
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import joined
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 
 market_command = click.Group("market", help=_("Find plugins in markets, and publish a market of your own."))
-
-
-# Markets
 
 
 @market_command.command(
@@ -80,22 +77,13 @@ def list_markets_command(as_json: bool) -> None:
     from ferrule.plugins.market import markets
 
     found = [_market_document(one) for one in markets()]
-    if as_json:
-        write_json(found)
-    elif not found:
-        click.echo(_("There are no markets. Add one: ferrule market add NAME URL"), err=True)
-    else:
-        rows = [
-            [
-                one["name"],
-                one["kind"],
-                one["problem"] or str(one["plugins"] or "-"),
-                (one["expires_at"] or "-")[:10],
-                one["url"],
-            ]
-            for one in found
-        ]
-        print_table([_("NAME"), _("KIND"), _("PLUGINS"), _("EXPIRES"), _("ADDRESS")], rows)
+    rows = (
+        [one["name"], one["kind"], one["problem"] or str(one["plugins"] or "-"), (one["expires_at"] or "-")[:10],
+         one["url"]]
+        for one in found
+    )  # fmt: skip
+    headers = [_("NAME"), _("KIND"), _("PLUGINS"), _("EXPIRES"), _("ADDRESS")]
+    show_list(found, as_json, _("There are no markets. Add one: ferrule market add NAME URL"), headers, rows)
 
 
 def _market_document(market: Market) -> dict[str, Any]:
@@ -166,9 +154,6 @@ def refresh_markets_command(name: str | None, as_json: bool) -> None:
         write_json(documents)
     if any(one["problem"] for one in documents):
         sys.exit(1)
-
-
-# What they offer
 
 
 @market_command.command("search", help=_("Find plugins that have all the WORDS; without words, list them all."))
@@ -255,9 +240,6 @@ def _moment(moment: datetime | None) -> str | None:
 
 def _day(moment: datetime | None) -> str:
     return moment.strftime("%Y-%m-%d") if moment else ""
-
-
-# Publishing
 
 
 @market_command.command(

@@ -62,9 +62,6 @@ mcp_command = McpGroup(
 )
 
 
-# `ferrule mcp serve`: the tools of this workspace for one MCP client on stdio, or for several over HTTP.
-
-
 _NEEDED = ("mcp", "mcp_types", "jsonschema_rs")
 TOKEN_VARIABLE = "FERRULE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -95,11 +92,7 @@ TOKEN_VARIABLE = "FERRULE_MCP_TOKEN"  # noqa: S105 - the name of a variable
     help=_("The environment variable with the bearer token that HTTP clients must send."),
 )
 def serve_command(
-    workspace: Path,
-    tools: tuple[str, ...],
-    search: bool,
-    http: str | None,
-    token_variable: str,
+    workspace: Path, tools: tuple[str, ...], search: bool, http: str | None, token_variable: str
 ) -> None:
     from ferrule.app.assistant import tool_search
     from ferrule.app.build import App
@@ -108,7 +101,8 @@ def serve_command(
     if any(find_spec(needed) is None for needed in _NEEDED):  # importing them now would keep the client waiting
         raise MissingExtraError(_("Serving MCP"), "mcp")
     token = os.environ.pop(token_variable, None)  # no plugin and no command that a client runs may see it
-    if http is not None and not token and (token is not None or _was_given("token_variable")):
+    given = click.get_current_context().get_parameter_source("token_variable")
+    if http is not None and not token and (token is not None or given is ParameterSource.COMMANDLINE):
         raise click.UsageError(_("The variable {name} holds no token.").format(name=token_variable))
     if http is None and os.isatty(0):
         words = _("Serving MCP on this terminal, where an agent would write; Ctrl-C ends it. More: ferrule mcp --help")
@@ -133,11 +127,6 @@ def serve_command(
             raise
         raise MissingExtraError(_("Serving MCP"), "mcp") from None
     sys.exit(recorded_code(app, 0))
-
-
-def _was_given(option: str) -> bool:
-    source = click.get_current_context().get_parameter_source(option)
-    return source is ParameterSource.COMMANDLINE
 
 
 def _choose(app: App, names: tuple[str, ...]) -> None:

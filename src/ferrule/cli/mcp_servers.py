@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ferrule.app.mcp_servers import (
-    MCP_JSON,
-    distrust_server,
-    known_servers,
-    mcp_folder,
-    trust_records,
-    trust_server,
-)
+from ferrule.app.mcp_servers import MCP_JSON, distrust_server, known_servers, mcp_folder, trust_records, trust_server
 from ferrule.app.server_files import ServerFile, ServerJson
 from ferrule.app.settings import (
     SettingsError,
@@ -106,15 +99,11 @@ def list_servers(tools: Tools) -> None:
 
     slow = asyncio.run(ask())
     say_problems(servers)
-    _say_slow(slow)
-
-
-def _say_slow(names: list[str]) -> None:
-    for name in names:
-        words = _(
-            "The MCP server {name} had not answered after {seconds} s, so its tools are not shown. "
-            "To wait longer: ferrule mcp test {typed}"
-        )
+    words = _(
+        "The MCP server {name} had not answered after {seconds} s, so its tools are not shown. "
+        "To wait longer: ferrule mcp test {typed}"
+    )
+    for name in slow:
         warn(words.format(name=shown_row(name), seconds=f"{_SECONDS_TO_LIST:g}", typed=shown_argument(name)))
 
 
@@ -135,9 +124,6 @@ def problem_line(name: str, server: RemoteServer | None) -> str | None:
     return None
 
 
-# What has changed of a workspace's server since the person trusted it: as it was, and as it is.
-
-
 _MOST = 40
 
 
@@ -145,22 +131,18 @@ def since_trusted(config: ServerConfig, settings: Settings) -> list[str]:
     """For whoever trusts it: that it is new, that it is as it was, or what changed."""
     if not config.scope:
         return []  # the person's own, which needs nobody's word
-    records = trust_records()
+    records, name = trust_records(), shown_row(config.name)
     known = records.of(config)
-    if known is not None and known.fingerprint == config.fingerprint:
-        words = _("{name} is as it was when you trusted it on {day}.")
-        return [words.format(name=shown_row(config.name), day=known.day)]
     if known is not None:
-        return changed_since_trusted(config)
+        if known.fingerprint != config.fingerprint:
+            return changed_since_trusted(config)
+        return [_("{name} is as it was when you trusted it on {day}.").format(name=name, day=known.day)]
     if config.fingerprint in settings.trusted_mcp_servers:
-        return [_("{name} is as it was when you trusted it.").format(name=shown_row(config.name))]
+        return [_("{name} is as it was when you trusted it.").format(name=name)]
     if set(settings.trusted_mcp_servers) - records.fingerprints():  # from before there were records
-        return [
-            _("{name} is new here, or was trusted before there was a record to compare it with.").format(
-                name=shown_row(config.name)
-            )
-        ]
-    return [_("{name} is new here: you have not trusted it before.").format(name=shown_row(config.name))]
+        words = _("{name} is new here, or was trusted before there was a record to compare it with.")
+        return [words.format(name=name)]
+    return [_("{name} is new here: you have not trusted it before.").format(name=name)]
 
 
 def changed_since_trusted(config: ServerConfig) -> list[str]:
@@ -176,7 +158,12 @@ def changed_since_trusted(config: ServerConfig) -> list[str]:
 
 
 def _lines(change: TrustChange) -> Iterator[str]:
-    kind = _kind(change.kind)
+    from ferrule.mcp_client.trust_records import ADDRESS, COMMAND, FOLDER, HEADER, OF_YOURS, SIGN_IN, VARIABLE
+
+    kind = {
+        COMMAND: _("command"), ADDRESS: _("address"), FOLDER: _("folder"), VARIABLE: _("variable"),
+        HEADER: _("header"), SIGN_IN: _("signing in"), OF_YOURS: _("your values"),
+    }[change.kind]  # fmt: skip
     if change.hidden:
         hidden = _("a part that is not shown changed")
         yield f"~ {kind}: {shown_row(change.before or '')} ({hidden})"
@@ -185,24 +172,6 @@ def _lines(change: TrustChange) -> Iterator[str]:
         yield f"- {kind}: {shown_row(change.before)}"
     if change.after is not None:
         yield f"+ {kind}: {shown_row(change.after)}"
-
-
-def _kind(kind: str) -> str:
-    from ferrule.mcp_client.trust_records import ADDRESS, COMMAND, FOLDER, HEADER, OF_YOURS, SIGN_IN, VARIABLE
-
-    words = {
-        COMMAND: _("command"),
-        ADDRESS: _("address"),
-        FOLDER: _("folder"),
-        VARIABLE: _("variable"),
-        HEADER: _("header"),
-        SIGN_IN: _("signing in"),
-        OF_YOURS: _("your values"),
-    }
-    return words[kind]
-
-
-# `ferrule mcp list`: the servers that are named, where, and which may be started. Starts none of them.
 
 
 @click.command("list", help=_("The servers whose tools are used, and the file that names each."))
@@ -266,9 +235,6 @@ def _document(one: KnownServer) -> dict[str, object]:
         "headers": sorted(config.headers),
         "tools": _tools(one) if one.trusted else None,
     }
-
-
-# `ferrule mcp test`: start a server, sign in where it asks for that, and show what it offers and what it says.
 
 
 @click.command("test", help=_("Start the server NAME, show its tools and its messages, and stop it."))
@@ -351,9 +317,6 @@ def _print(document: dict[str, Any]) -> None:
         write(_("Its standard error:"), err=True)
         for line in document["log"].rstrip().split("\n"):
             write(f"  {line}", err=True)
-
-
-# `ferrule mcp add`: a server, by its command or its address.
 
 
 _ADDRESS = ("http://", "https://")
@@ -503,9 +466,6 @@ def _pairs(given: tuple[str, ...]) -> dict[str, str]:
     return pairs
 
 
-# `ferrule mcp remove`: take a server out of the file that names it, with all that was kept of it.
-
-
 @click.command("remove", help=_("Remove the server NAME from the file that names it."))
 @click.argument("name")
 @workspace_option
@@ -524,9 +484,6 @@ def remove_command(name: str, workspace: Path) -> None:
     if found.config.scope:  # one that comes back under this name has to be trusted anew
         distrust_server(found.config.identity, {found.config.fingerprint})
     write(_("{name} was removed from {file}.").format(name=name, file=found.file))
-
-
-# `ferrule mcp trust`: the person's word for a server of the workspace, and for tools that changed.
 
 
 @click.command(
@@ -554,13 +511,7 @@ def trust_command(name: str, workspace: Path) -> None:
         write(line)
 
 
-# `ferrule mcp untrust`: the person takes back their word for a server of the workspace.
-
-
-@click.command(
-    "untrust",
-    help=_("Stop trusting the workspace's server NAME, as it is now and as it was before."),
-)
+@click.command("untrust", help=_("Stop trusting the workspace's server NAME, as it is now and as it was before."))
 @click.argument("name")
 @workspace_option
 def untrust_command(name: str, workspace: Path) -> None:

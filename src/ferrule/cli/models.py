@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from ferrule.core.model import ModelError
 
 
-# Words for a person about a model that was not chosen or gave no answer, in their language.
-
-
 def model_words(error: ModelError) -> str:
     """What happened and what to do. What a provider said itself stays as it said it."""
     if not isinstance(error, NoModelChosen):
@@ -150,9 +147,6 @@ def _document(one: FoundProvider, query: tuple[str, ...]) -> dict[str, Any]:
         "key_variables": list(one.key_variables),
         "models": models,
     }
-
-
-# The first time: nothing says which model to ask, so what is there is looked for, shown and offered.
 
 
 _OF_ONE = 3

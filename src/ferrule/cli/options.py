@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from ferrule.app.settings import Settings
 
 
-# What ends a command that was typed rightly: one line that says why, without how the command is typed.
-
-
 class PlainError(click.ClickException):
     """Something that the person can mend, but not by typing the command in another way."""
 
@@ -40,9 +37,6 @@ class PlainError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(as_error(self.message), file=file, err=file is None)
-
-
-# Times, as people write them: a moment in the past (`2h`, `3d`, `2026-01-31`), and seconds.
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -107,7 +101,7 @@ def yes_option(command: F) -> F:
 
 def permission_options(command: F) -> F:
     """--mode, --allow, --ask and --deny."""
-    return _with(
+    return with_options(
         command,
         _setting("permissions", "mode", "--mode", type=click.Choice(MODES), help=_("How much runs without asking.")),
         _setting(
@@ -123,7 +117,7 @@ def permission_options(command: F) -> F:
 
 def sandbox_options(command: F) -> F:
     """--no-sandbox, --allow-host and --add-dir."""
-    return _with(
+    return with_options(
         command,
         _setting(
             "sandbox", "enabled", "--no-sandbox", is_flag=True, flag_value=False, default=None,
@@ -150,7 +144,7 @@ def code_option(command: F) -> F:
 def assistant_options(command: F) -> F:
     """--model, the limits of a turn, --continue and --resume."""
     money = click.FloatRange(min=0, min_open=True)
-    return _with(
+    return with_options(
         command,
         click.option(
             "--model", default="", metavar="NAME", help=_("The model, as provider/name."),
@@ -176,7 +170,8 @@ def assistant_options(command: F) -> F:
     )  # fmt: skip
 
 
-def _with(command: F, *options: Callable[[F], F]) -> F:
+def with_options(command: F, *options: Callable[[F], F]) -> F:
+    """The command with options, listed in this order."""
     for option in reversed(options):
         command = option(command)
     return command
@@ -270,9 +265,6 @@ def report_broken(tools: Tools) -> None:
 
 def warn(message: str) -> None:
     write(as_warning(message), err=True)
-
-
-# How a command ends
 
 
 EXIT_UNRECORDED = 5

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
@@ -22,7 +23,7 @@ from ferrule.core.shown_text import columns, cut_columns, one_line, shown_row, v
 from ferrule.core.standard_streams import take_stdout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from ferrule.core.result import Attachment
 
@@ -139,16 +140,13 @@ def write_past_buffers(text: str) -> None:
         _OwnOutput(descriptor, stream.encoding, stream.errors or "strict").write(line)
 
 
-# JSON
-
-
+@dataclass
 class _Promise:
     """Whether the caller was promised JSON, and whether they have all of it."""
 
-    def __init__(self) -> None:
-        self.given = False
-        self.lines = False
-        self.kept = False
+    given: bool = False
+    lines: bool = False
+    kept: bool = False
 
 
 _promise = _Promise()
@@ -215,9 +213,6 @@ def _write_json_text(text: str) -> None:
         stream.flush()
 
 
-# Plain tables: columns padded by what a terminal really shows, wide characters included.
-
-
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on stdout. On a terminal the last column is cut to fit; in a pipe it is whole."""
     table = [[one_line(cell) for cell in row] for row in rows]
@@ -230,6 +225,18 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             last = cut_columns(last, max(8, room - columns(line)))
         text = (line + last).rstrip()
         write_styled(text if number else click.style(text, bold=True))
+
+
+def show_list(
+    documents: Sequence[Any], as_json: bool, nothing: str, headers: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    """What a command lists: one JSON document, a table, or on standard error that there is nothing."""
+    if as_json:
+        write_json(documents)
+    elif not documents:
+        click.echo(nothing, err=True)
+    else:
+        print_table(headers, list(rows))
 
 
 # What the library logs, on standard error as the command's own words are: safe for a terminal.
@@ -291,18 +298,11 @@ def _attachment(one: Attachment) -> str:
     media_type, name, uri = (
         shown_row(" ".join((text or "").split()), _LONGEST_PART) for text in (one.media_type, one.name, one.uri)
     )
-    parts = [_attachment_kind(one), media_type, _attachment_size(one), name, f"<{uri}>" if uri else ""]
-    return ", ".join(part for part in parts if part)
-
-
-def _attachment_kind(one: Attachment) -> str:
-    if one.data is None:
-        return _("link")
-    kinds = {"image": _("image"), "audio": _("audio"), "video": _("video"), "text": _("text")}
-    return kinds.get(one.media_type.partition("/")[0], _("file"))
-
-
-def _attachment_size(one: Attachment) -> str:
+    kind = _("link")
+    if one.data is not None:
+        kinds = {"image": _("image"), "audio": _("audio"), "video": _("video"), "text": _("text")}
+        kind = kinds.get(one.media_type.partition("/")[0], _("file"))
     told = (one.details or {}).get("size")
     size = len(one.data) if one.data is not None else told if isinstance(told, int) else None
-    return "" if size is None else _("1 byte") if size == 1 else _("{n} bytes").format(n=f"{size:,}")
+    sized = "" if size is None else _("1 byte") if size == 1 else _("{n} bytes").format(n=f"{size:,}")
+    return ", ".join(part for part in (kind, media_type, sized, name, f"<{uri}>" if uri else "") if part)

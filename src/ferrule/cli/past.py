@@ -113,9 +113,6 @@ def report_document(report: Report, history: History) -> dict[str, Any]:
     }
 
 
-# What an undo or a redo did to each file, a row for each, for the commands and for the chat.
-
-
 MOST_FILES = 20
 
 
@@ -141,9 +138,6 @@ def _now(operation: Operation, *, undone: bool) -> str:
     return _("as before") if undone else _("changed again")
 
 
-# `ferrule undo`: take back what tools changed; refuses where a file changed since.
-
-
 def _count_argument(command: Any) -> Any:
     return click.argument("count", required=False, type=click.IntRange(min=1), metavar="[COUNT]")(command)
 
@@ -158,9 +152,6 @@ def undo_command(count: int | None, to: int | None, call: str | None, as_json: b
     history = history_of(workspace)
     _require_change(history, count, to, call)
     end_with(history.undo(to=to, call=call, most=count or 1), history, workspace, as_json=as_json)
-
-
-# `ferrule redo`: make again what was undone.
 
 
 @click.command("redo", help=_("Redo the change that was undone last, or the last COUNT of them."))
@@ -190,9 +181,6 @@ def _require_change(history: History, count: int | None, number: int | None, cal
         )
 
 
-# `ferrule diff`: what a change did, or everything since one.
-
-
 @click.command("diff", help=_("Show what change N did; without N, the newest change."))
 @click.argument("first", required=False, type=click.IntRange(min=1), metavar="[N]")
 @click.argument("last", required=False, type=click.IntRange(min=1), metavar="[LAST]")
@@ -208,9 +196,6 @@ def diff_command(first: int | None, last: int | None, workspace: Path) -> None:
         first = newest[0].number
     text = history.diff(first, last)
     write(text.removesuffix("\n"), exact=True)
-
-
-# `ferrule history`: what the tools changed in a workspace, newest first.
 
 
 @click.command("history", help=_("List the changes that tools made in the workspace, newest first."))

@@ -11,8 +11,8 @@ import click
 
 from ferrule._version import __version__
 from ferrule.cli.ask import confirmed
-from ferrule.cli.options import PlainError, json_option, warn, workspace_option
-from ferrule.cli.output import at_a_terminal, print_table, write, write_json
+from ferrule.cli.options import PlainError, json_option, warn, with_options, workspace_option
+from ferrule.cli.output import at_a_terminal, show_list, write, write_json
 from ferrule.cli.words import _, as_warning, localised
 from ferrule.core.errors import ToolError
 from ferrule.core.shown_text import shown_row
@@ -63,9 +63,6 @@ def _told() -> Generator[None]:
         raise PlainError(" ".join(filter(None, words))) from None
 
 
-# What the user agrees to
-
-
 _grant_options = (
     click.option("--host", "hosts", multiple=True, metavar="HOST", help=_("Let it reach this host too. Repeatable.")),
     click.option(
@@ -95,9 +92,7 @@ _grant_options = (
 
 
 def _with_grants(command: Any) -> Any:
-    for option in reversed(_grant_options):
-        command = option(command)
-    return command
+    return with_options(command, *_grant_options)
 
 
 def _screen(plugin: LockedPlugin, near: Sequence[str], dangers: Sequence[FolderDanger]) -> list[str]:
@@ -230,9 +225,6 @@ def _say_enabled(plugin: LockedPlugin) -> None:
     write(words.format(name=plugin.name, version=plugin.manifest.version, tools=tools))
 
 
-# Commands
-
-
 @plugin_command.command(
     "install",
     help=_(
@@ -303,17 +295,15 @@ def disable_command(name: str) -> None:
 def list_command(as_json: bool) -> None:
     with _told():
         plugins = list(read_lock().values())
-    if as_json:
-        write_json([_document(one) for one in plugins])
-    elif not plugins:
-        click.echo(_("There are no plugins. Find some: ferrule market search"), err=True)
-    else:
-        rows = [
-            [one.name, one.manifest.version, _("enabled") if one.enabled else _("disabled"),
-             str(len(one.definitions or one.manifest.tools)), one.manifest.summary]
-            for one in plugins
-        ]  # fmt: skip
-        print_table([_("NAME"), _("VERSION"), _("STATE"), _("TOOLS"), _("SUMMARY")], rows)
+    states = {True: _("enabled"), False: _("disabled")}
+    rows = (
+        [one.name, one.manifest.version, states[one.enabled], str(len(one.definitions or one.manifest.tools)),
+         one.manifest.summary]
+        for one in plugins
+    )  # fmt: skip
+    headers = [_("NAME"), _("VERSION"), _("STATE"), _("TOOLS"), _("SUMMARY")]
+    nothing = _("There are no plugins. Find some: ferrule market search")
+    show_list([_document(one) for one in plugins], as_json, nothing, headers, rows)
 
 
 @plugin_command.command("show", help=_("Show what the plugin NAME is, what it was granted, and how it is used."))

@@ -19,6 +19,7 @@ from ferrule.cli.options import (
     sandbox_options,
     settings_for,
     warn,
+    with_options,
 )
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, said_of
@@ -41,12 +42,11 @@ _QUIET_SECONDS = 2.0
 
 
 def _server_options(command: Any) -> Any:
-    for option in (
-        click.option("--key", type=click.Path(path_type=Path), help=_("The file of the key to log in with.")),
+    return with_options(
+        command,
         click.option("--url", metavar="URL", help=_("The NATS server, as nats://host:4222; several with commas.")),
-    ):
-        command = option(command)
-    return command
+        click.option("--key", type=click.Path(path_type=Path), help=_("The file of the key to log in with.")),
+    )
 
 
 def _flags(url: str | None, key: Path | None) -> dict[str, Any]:
@@ -67,9 +67,6 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run(work)
     except RemoteError as problem:
         raise PlainError(said_of(problem)) from None
-
-
-# `ferrule worker`
 
 
 @click.command(
@@ -205,9 +202,6 @@ async def _open(settings: Settings, name: str, reconnected: Any = None) -> NatsL
     link = NatsLink(calls.key, calls.lease)
     await link.open(calls.urls, name, ca=calls.ca, reconnected=reconnected or (lambda: None))
     return link
-
-
-# `ferrule remote`
 
 
 remote_command = click.Group("remote", help=_("Tools on other machines: the server between callers and workers."))

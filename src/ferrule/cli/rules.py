@@ -209,9 +209,6 @@ def _file(project: bool, workspace: Path) -> Path:
     return workspace.resolve() / PROJECT_FILE if project else user_settings_file()
 
 
-# `ferrule explain`: why a call would run, ask or be refused, without running it.
-
-
 _EXIT = {"allow": 0, "ask": 3, "deny": 3}
 _MOST_SHOWN = 12
 _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -231,12 +228,7 @@ _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
 @permission_options
 @sandbox_options
 @json_option
-def explain_command(
-    tool: str,
-    arguments: str | None,
-    workspace: Path,
-    as_json: bool,
-) -> None:
+def explain_command(tool: str, arguments: str | None, workspace: Path, as_json: bool) -> None:
     workspace = workspace.resolve()
     settings = settings_for(workspace).settings
     # All that a call is decided by is made as for `ferrule call`, and nothing is put on record.

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -224,17 +224,6 @@ class _Stopping(SignalExit):
         self.watch(stop)
 
 
-# What `ferrule run` writes of a turn: its answer in words, one JSON document, or one JSON line for each event.
-
-
-class RunReport(Protocol):
-    """Sees every event of a turn."""
-
-    def begin(self, agent: Agent) -> None: ...
-
-    def show(self, event: AgentEvent) -> None: ...
-
-
 class TextReport:
     """Only the answer goes to stdout; what happens on the way to stderr, a line for each call."""
 
@@ -348,6 +337,10 @@ class JsonReport:
             "calls": list(self._calls.values()),
             "notes": self._notes,
         }
+
+
+RunReport: TypeAlias = TextReport | StreamReport | JsonReport
+"""Sees every event of a turn."""
 
 
 class LastCalls:

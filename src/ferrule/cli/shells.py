@@ -13,7 +13,7 @@ import click
 
 from ferrule.cli.group import DefaultGroup
 from ferrule.cli.options import json_option, workspace_option
-from ferrule.cli.output import print_table, write, write_json, write_json_error
+from ferrule.cli.output import show_list, write, write_json, write_json_error
 from ferrule.cli.words import _, as_error
 from ferrule.process.shell.background import noted_commands
 from ferrule.workspace.data_folder import data_folder
@@ -37,13 +37,10 @@ shells_command = DefaultGroup(
 @workspace_option
 def list_shells(as_json: bool, workspace: Path) -> None:
     commands = _here(workspace)
-    if as_json:
-        write_json([_document(one) for one in commands])
-    elif not commands:
-        click.echo(_("Nothing runs in the background of this workspace."), err=True)
-    else:
-        rows = [[one.id, _state(one), _age(time() - one.began), str(one.program.pid), one.command] for one in commands]
-        print_table([_("ID"), _("STATE"), _("AGE"), _("PROCESS"), _("COMMAND")], rows)
+    rows = ([one.id, _state(one), _age(time() - one.began), str(one.program.pid), one.command] for one in commands)
+    headers = [_("ID"), _("STATE"), _("AGE"), _("PROCESS"), _("COMMAND")]
+    nothing = _("Nothing runs in the background of this workspace.")
+    show_list([_document(one) for one in commands], as_json, nothing, headers, rows)
 
 
 @shells_command.command(

@@ -120,9 +120,6 @@ def _size() -> os.terminal_size:
     return os.terminal_size((size.columns - len(_ECHO), size.lines))
 
 
-# Which MCP servers a command is waiting for, and for how long: silence looks like a hang.
-
-
 _PATIENCE = 1.0
 """Seconds that pass before anybody is told; most servers are there by then."""
 _LONGEST_NAME, _MOST_NAMES = 40, 3
@@ -171,10 +168,6 @@ def _listed(names: Iterable[str]) -> str:
         return ", ".join(shown)
     words = _("{names} and {n} more")  # else they would push the seconds and the way out off the row
     return words.format(names=", ".join(shown[: _MOST_NAMES - 1]), n=len(shown) - _MOST_NAMES + 1)
-
-
-# What `ferrule call` and `ferrule run` show while they wait: how far a call has come and the last lines of what it
-# has written so far, or which server it waits for.
 
 
 class CallStatus:

@@ -223,9 +223,6 @@ def change_tenant(
     show(_in_directory(database, name, change), as_json)
 
 
-# `ferrule users`: who may use the service, and in which roles.
-
-
 users_command = click.Group("users", help=_("Create, list, change and remove the users of `ferrule serve`."))
 
 
@@ -268,9 +265,6 @@ def change_user(
 def remove_user(database: str | None, tenant: str, name: str) -> None:
     _in_directory(database, tenant, lambda c, d, m: d.delete_user(c, tenant, name))
     write(_("Removed {name}.").format(name=name))
-
-
-# `ferrule roles`: rules that the service's users have, over tools and over administration.
 
 
 roles_command = click.Group("roles", help=_("Set, list and remove the roles of `ferrule serve`."))
@@ -316,9 +310,6 @@ def set_role(
 def remove_role(database: str | None, tenant: str, name: str) -> None:
     _in_directory(database, tenant, lambda c, d, m: d.delete_role(c, tenant, name))
     write(_("Removed {name}.").format(name=name))
-
-
-# `ferrule keys`: the API keys of the service's users.
 
 
 keys_command = click.Group("keys", help=_("Create, list, rotate and revoke the API keys of `ferrule serve`."))

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from ferrule.registry.registry import ToolSource
 
 
-# One tool in full, for a person: what it does and what it takes.
-
-
 def print_details(tool: Tool[Any]) -> None:
     """Kind, version, description, and each parameter with its type, default and description."""
     title = f": {tool.display_name}" if tool.display_name != tool.name else ""
@@ -177,9 +174,6 @@ def _document(tool: Tool[Any], origin: str, fault: str | None) -> dict[str, Any]
     }
 
 
-# `ferrule lint`: what in a tool's definition would confuse a model (T11).
-
-
 def _known(_context: click.Context, _option: click.Parameter, rules: tuple[str, ...]) -> tuple[str, ...]:
     from ferrule.core.lint import RULES
 
@@ -191,13 +185,7 @@ def _known(_context: click.Context, _option: click.Parameter, rules: tuple[str, 
 
 @click.command("lint", help=_("Check the tools in PATH, a Python file or a folder of them; without it, all tools."))
 @click.argument("path", required=False, type=click.Path(exists=True, path_type=__import__("pathlib").Path))
-@click.option(
-    "--ignore",
-    multiple=True,
-    metavar="RULE",
-    callback=_known,
-    help=_("Skip this rule. Repeatable."),
-)
+@click.option("--ignore", multiple=True, metavar="RULE", callback=_known, help=_("Skip this rule. Repeatable."))
 @json_option
 @workspace_option
 def lint_command(path: Path | None, ignore: tuple[str, ...], as_json: bool, workspace: Path) -> None:
@@ -206,18 +194,11 @@ def lint_command(path: Path | None, ignore: tuple[str, ...], as_json: bool, work
     tools, broken = _tools(path, workspace)
     findings = [(tool.name, finding) for tool in tools for finding in lint_tool(tool, ignore=ignore)]
     if as_json:
-        document = [{"tool": name, **_document_lint(finding)} for name, finding in findings]
-        document += [
-            {
-                "tool": None,
-                "rule": "load",
-                "severity": "error",
-                "where": one.source,
-                "message": one.reason,
-                "suggestion": None,
-            }
-            for one in broken
-        ]
+        keys = ("rule", "severity", "where", "message", "suggestion")
+        document = [{"tool": name, **{key: getattr(finding, key) for key in keys}} for name, finding in findings]
+        for one in broken:
+            said = ("load", "error", one.source, one.reason, None)
+            document.append({"tool": None, **dict(zip(keys, said, strict=True))})
         write_json(document)
     else:
         for one in broken:
@@ -246,7 +227,3 @@ def _tools(path: Path | None, workspace: Path) -> tuple[list[Tool[Any]], list[Br
     with descriptor_aside():
         discovered = discover_folder(path) if path.is_dir() else discover_file(path)
     return [tool for plugin in discovered.plugins for tool in plugin.tools], discovered.broken
-
-
-def _document_lint(finding: Any) -> dict[str, Any]:
-    return {key: getattr(finding, key) for key in ("rule", "severity", "where", "message", "suggestion")}

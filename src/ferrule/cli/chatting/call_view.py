@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Tool
 
 
-# What a call is about, in a few words: the tool and the one argument that tells it from others.
-
-
 # The first of these that a call has is what a person knows it by.
 _TELLING = (
     "command", "file_path", "filePath", "pattern", "directoryPath", "shell_id", "path", "description", "url", "query",
@@ -203,9 +200,12 @@ class CallView:
         text = f"{head} — {said} {took}" if said else f"{head} {took}"
         rows = wrapped(text, screen.width, "", "  ") if screen.live else [text]
         rows = [screen.paint(style, rows[0][:1]) + rows[0][1:], *rows[1:]]
-        attached = [screen.paint("faint", row) for row in self._attached_rows(result, screen)]
+        attached = [f"{_INDENT}{words}" for words in attachment_words(result.attachments)]
+        attached = [screen.paint("faint", cut(row, screen.width) if screen.live else row) for row in attached]
+        diff = result.metadata.get("diff")
+        changed = diff_rows(diff, screen, _DIFF_LINES) if isinstance(diff, str) and diff and not self.shown_diff else []
         todos = todo_rows(_data(result)["todos"], screen) if result.success and result.tool == TODO else []
-        return [*rows, *todos, *self._output_rows(result, screen), *self._diff_rows(result, screen), *attached]
+        return [*rows, *todos, *self._output_rows(result, screen), *changed, *attached]
 
     def _ending(self, result: ToolResult) -> tuple[str, str, str, str]:
         error = result.error
@@ -242,16 +242,6 @@ class CallView:
         rows = kept(line, screen.width, _INDENT)
         return rows if len(rows) <= 3 else [*rows[:2], f"{_INDENT}…"]
 
-    def _attached_rows(self, result: ToolResult, screen: Screen) -> list[str]:
-        rows = [f"{_INDENT}{words}" for words in attachment_words(result.attachments)]
-        return [cut(row, screen.width) for row in rows] if screen.live else rows
-
-    def _diff_rows(self, result: ToolResult, screen: Screen) -> list[str]:
-        diff = result.metadata.get("diff")
-        if self.shown_diff or not isinstance(diff, str) or not diff:
-            return []
-        return diff_rows(diff, screen, _DIFF_LINES)
-
 
 def _data(result: ToolResult) -> dict[str, Any]:
     data: Any = result.data
@@ -270,12 +260,7 @@ def diff_rows(diff: str, screen: Screen, most: int) -> list[str]:
 def _diff_line(line: str, screen: Screen) -> list[str]:
     if not screen.live:
         return [f"{_INDENT}{line}"]
-    paint = screen.paint
-    return [_INDENT + paint.diff_line(row) if at == 0 else _INDENT + _continued(paint, line, row)
-            for at, row in enumerate(kept(line, screen.width - len(_INDENT)))]  # fmt: skip
-
-
-def _continued(paint: Any, line: str, row: str) -> str:
-    """A long line's later rows have its colour, whatever they begin with."""
-    style = {"+": "good", "-": "bad"}.get(line[:1])
-    return paint(style, row) if style else row
+    first, *rest = kept(line, screen.width - len(_INDENT))
+    style = {"+": "good", "-": "bad"}.get(line[:1])  # the later rows have the line's colour, whatever they begin with
+    later = [screen.paint(style, row) if style else row for row in rest]
+    return [_INDENT + row for row in (screen.paint.diff_line(first), *later)]

@@ -177,9 +177,6 @@ class ChatAssistant:
         await self._built.close()
 
 
-# One conversation at a terminal: what the person says goes to a command or to the agent, until they leave.
-
-
 RunCommand: TypeAlias = "Callable[[Chat, str], Awaitable[bool]]"
 """Carries out what was said if it is a `/command`, and says whether it was."""
 StopsTurn: TypeAlias = "Callable[[Chat, str], bool | None]"

@@ -194,9 +194,6 @@ async def _quit(chat: Chat, _rest: str) -> None:
     chat.leave()
 
 
-# /undo, /redo and /diff: what the conversation did to the files, shown and undone.
-
-
 _MOST_LINES = 500
 
 
@@ -237,10 +234,6 @@ async def _diff(chat: Chat, rest: str) -> None:
         chat.say(_("Nothing was changed in this conversation."))
         return
     chat.rows(diff_rows(text, chat.screen, _MOST_LINES))
-
-
-# /tools, /model, /mode and /effort: what the model may call, which model it is, how much runs without asking, and how
-# much it thinks.
 
 
 async def _tools(chat: Chat, _rest: str) -> None:
@@ -311,9 +304,6 @@ async def _effort(chat: Chat, rest: str) -> None:
     for name, about in known.items():
         mark = "›" if name == (agent.settings.effort or "default") else " "
         chat.say(f"{mark} {name:<9}{about}")
-
-
-# /cost, /compact, /clear, /sessions and /resume: the conversation itself.
 
 
 _LISTED = 20

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from ferrule.core.model import Usage
 
 
-# Tokens and money in a few words.
-
-
 def usage_words(usage: Usage) -> str:
     """`1,200 tokens read (900 from the cache), 56 written, $0.0031`; nothing where nothing was counted."""
     if not usage.input_tokens and not usage.output_tokens:

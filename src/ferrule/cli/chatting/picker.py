@@ -9,7 +9,7 @@ from ferrule.cli.words import _
 from ferrule.core.shown_text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prompt_toolkit.application import Application
 
@@ -101,27 +101,16 @@ def _application(title: str, rows: Sequence[str]) -> Application[int | None]:
 
     keys = KeyBindings()
 
-    def move(by: int) -> None:
-        nonlocal at
-        at = max(0, min(at + by, len(found()) - 1))
+    def move(by: int) -> Callable[[KeyPressEvent], None]:
+        def moved(_event: KeyPressEvent) -> None:
+            nonlocal at
+            at = max(0, min(at + by, len(found()) - 1))
 
-    @keys.add("up")
-    @keys.add("c-p")
-    def up(_event: KeyPressEvent) -> None:
-        move(-1)
+        return moved
 
-    @keys.add("down")
-    @keys.add("c-n")
-    def down(_event: KeyPressEvent) -> None:
-        move(1)
-
-    @keys.add("pageup")
-    def page_up(_event: KeyPressEvent) -> None:
-        move(-_MOST_ROWS)
-
-    @keys.add("pagedown")
-    def page_down(_event: KeyPressEvent) -> None:
-        move(_MOST_ROWS)
+    moves = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -_MOST_ROWS, "pagedown": _MOST_ROWS}
+    for name, by in moves.items():
+        keys.add(name)(move(by))
 
     @keys.add("enter")
     def choose(event: KeyPressEvent) -> None:
@@ -134,7 +123,7 @@ def _application(title: str, rows: Sequence[str]) -> Application[int | None]:
     def leave(event: KeyPressEvent) -> None:
         event.app.exit(result=None)
 
-    _used: list[Any] = [up, down, page_up, page_down, choose, leave]
+    _used: list[Any] = [choose, leave]
     layout = HSplit(
         [
             Window(FormattedTextControl(heading, style="class:title"), height=1),

@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from ferrule.cli.chatting.screen import LiveScreen
 
 
-# Completes `/commands`, what comes after them, and `@files`.
-
-
 _COMMAND = re.compile(r"/(?P<name>[\w:-]*)\Z")
 _ARGUMENT = re.compile(r"/(?P<name>[\w-]+)\s+(?P<part>\S*)\Z")
 _MENTION = re.compile(r"""(?<![\w@])@(?:"(?P<quoted>[^"\n]*)|(?P<bare>[^\s"]*))\Z""")

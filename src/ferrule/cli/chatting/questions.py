@@ -34,12 +34,7 @@ class QuestionPlace:
     """One question at a time: `turn` is held by whoever asks, a server or we ourselves."""
 
     def __init__(
-        self,
-        screen: Screen,
-        printer: EventPrinter,
-        person: PersonInput,
-        *,
-        working: Callable[[], bool],
+        self, screen: Screen, printer: EventPrinter, person: PersonInput, *, working: Callable[[], bool]
     ) -> None:
         self.screen = screen
         self.printer = printer

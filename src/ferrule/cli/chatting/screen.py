@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeAlias
 
 from ferrule.core.shown_text import cut_columns
 from ferrule.core.standard_streams import discard_output
@@ -110,34 +110,6 @@ class Paint:
         return self(style, line) if style else line
 
 
-class Screen(Protocol):
-    """What is written to, whatever it is."""
-
-    @property
-    def live(self) -> bool:
-        """Whether it has a tail; where it has none, what would be in it is said in rows of its own."""
-        ...
-
-    @property
-    def width(self) -> int:
-        """Columns to lay text out for."""
-        ...
-
-    @property
-    def height(self) -> int: ...
-
-    @property
-    def paint(self) -> Paint: ...
-
-    def write(self, rows: Sequence[str]) -> None:
-        """Finished rows, once and for ever."""
-        ...
-
-    def show(self, rows: Sequence[str]) -> None:
-        """What the tail is from now on, as plain rows; an empty one is taken away."""
-        ...
-
-
 class PlainScreen:
     """Whole lines, one after the other. The terminal, if it is one, wraps them itself."""
 
@@ -174,9 +146,6 @@ def terminal_size() -> os.terminal_size:
         return shutil.get_terminal_size()
 
 
-# A terminal that is only ever added to, but for a short tail at its end that is replaced in place.
-
-
 _WRAPS_AGAIN = re.compile(r"(xterm-|tmux|foot|alacritty|wezterm|konsole|vte|gnome|rio)")
 
 
@@ -193,11 +162,7 @@ class LiveScreen:
     live = True
 
     def __init__(
-        self,
-        stream: TextIO,
-        *,
-        wraps_again: bool = False,
-        size: Callable[[], os.terminal_size] = terminal_size,
+        self, stream: TextIO, *, wraps_again: bool = False, size: Callable[[], os.terminal_size] = terminal_size
     ) -> None:
         self._stream = stream
         self._wraps_again = wraps_again
@@ -309,6 +274,9 @@ class LiveScreen:
         except OSError:  # the terminal was closed; what still has to be ended is ended without it
             self._gone = True
             discard_output(self._stream)
+
+
+Screen: TypeAlias = PlainScreen | LiveScreen
 
 
 def _fitted(row: str, width: int) -> str:

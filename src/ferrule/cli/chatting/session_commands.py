@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from ferrule.workspace.snapshots.undo_report import Report
 
 
-# /resume and `chat --resume`: one of the saved conversations, chosen by its title and age.
-
-
 def age(seconds: float) -> str:
     """How long ago, in one unit."""
     if seconds < 60:
@@ -166,9 +163,6 @@ def say_undone(chat: Chat, history: History, report: Report) -> None:
         chat.say(localised(report.in_git), "faint")
 
 
-# /rewind and /fork: the conversation as it was before a message, and a copy of it.
-
-
 async def rewind_command(chat: Chat, rest: str) -> None:
     """Back to before a message: chosen from a list, or so many turns back; `files` undoes their changes too."""
     words = rest.split()
@@ -229,9 +223,6 @@ async def fork_command(chat: Chat, _rest: str) -> None:
     chat.assistant.fork()
     words = _("This is {new} now, a copy; {old} stays as it was.")
     chat.say(words.format(new=chat.assistant.id[:8], old=before[:8]))
-
-
-# /todos, /init, /copy and /export.
 
 
 async def todos_command(chat: Chat, _rest: str) -> None:

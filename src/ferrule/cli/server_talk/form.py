@@ -62,9 +62,6 @@ def one_row(text: str, most: int = 200) -> str:
     return shown_row(" ".join(text.split()), most)
 
 
-# A field of a server's form, as it is typed at a terminal.
-
-
 MOST_FIELDS = 50
 MOST_CHOICES = 200
 _MOST_TYPED = 20_000

@@ -116,9 +116,6 @@ async def visit(talk: Talk, server: str, message: str, url: str, *, sign_in: boo
     return Elicited("accept")
 
 
-# Opens an address in the user's browser, out of the way of the terminal.
-
-
 _SECONDS_TO_FAIL = 3.0
 
 
@@ -145,9 +142,6 @@ async def open_address(url: str) -> bool:
         return await asyncio.to_thread(process.wait, _SECONDS_TO_FAIL) == 0
     except subprocess.TimeoutExpired:
         return True  # a browser that stays in the foreground
-
-
-# What servers ask
 
 
 NO_TERMINAL = "there is no terminal to ask the user at"
@@ -217,9 +211,6 @@ def _taken_away(talk: Talk) -> Generator[None]:
     except asyncio.CancelledError:
         talk.tell([ours(_("The call has ended, and the question with it."))])
         raise
-
-
-# Where a command such as `ferrule call` asks: on standard error, with answers from the terminal and from no pipe.
 
 
 class TerminalPlace:
