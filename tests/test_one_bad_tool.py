@@ -94,7 +94,7 @@ def test_lists_and_searches_hold_them_all() -> None:
     registry = Registry(EVERY)
     assert [info.name for info in registry.list()] == [one.name for one in EVERY]
     assert registry.search("greet") == [greet_person]
-    assert [one.name for one in registry.search("without words")][0] == "LookUpWithoutWords"
+    assert next(one.name for one in registry.search("without words")) == "LookUpWithoutWords"
 
 
 def test_a_small_model_chooses_among_the_others() -> None:

@@ -17,12 +17,11 @@ from sqlalchemy import Connection, delete, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from ferrule.service import call_sums
-from ferrule.service.call_sums import CallFigures, CallSums, id_at, remove_left_sums
+from ferrule.service.call_sums import PERIODS, CallFigures, CallSums, figures_of, id_at, remove_left_sums
 from ferrule.service.database import Database
 from ferrule.service.directory import create_tenant
 from ferrule.service.documents import new_id
 from ferrule.service.messages import TenantRequest
-from ferrule.service.statistics import PERIODS, figures_of
 from ferrule.service.stored_calls import StoredCalls, new_call_row
 from ferrule.service.tables import HEAD, SUM_STEPS, call_spans, calls, changed_spans, turn_entries
 from ferrule.service.tables import call_sums as sums_table

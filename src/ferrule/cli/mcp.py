@@ -91,9 +91,7 @@ TOKEN_VARIABLE = "FERRULE_MCP_TOKEN"  # noqa: S105 - the name of a variable
     metavar="NAME",
     help=_("The environment variable with the bearer token that HTTP clients must send."),
 )
-def serve_command(
-    workspace: Path, tools: tuple[str, ...], search: bool, http: str | None, token_variable: str
-) -> None:
+def serve_command(workspace: Path, tools: tuple[str, ...], search: bool, http: str | None, token_variable: str) -> None:
     from ferrule.app.assistant import tool_search
     from ferrule.app.build import App
     from ferrule.mcp_server.opening import claim_stdio, until_ended

@@ -11,7 +11,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, cast
@@ -33,7 +33,7 @@ from ferrule.service.intent_handlers import renamed
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, can_speak, events_of
 from ferrule.service.request_turns import end_approvals, leave_request, pause_request
-from ferrule.service.stored_calls import StoredCalls, new_call_row
+from ferrule.service.stored_calls import CallNews, StoredCalls, new_call_row
 from ferrule.service.tables import calls, work
 from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import SOON_WRITTEN, Along, FinishCall, InsertCalls, UsedKey, find_key
@@ -61,9 +61,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.service")
 
 _STORE_AGAIN = 1.0
-_LOOK_ELSEWHERE = 0.3
-_LOOK_AT_MOST = 20
-"""Between two looks passes at least so many times the time that one takes."""
 _ANSWERED = FINISHED | {"awaiting_result"}
 """When nobody need wait for a call any longer."""
 _EVENTS_AT_ONCE = 8
@@ -91,17 +88,6 @@ class Started:
     """Of a single call that has run to its end meanwhile."""
 
 
-@dataclass(slots=True, eq=False)
-class _Waiter:
-    """Someone who waits for news of a call that does not run here, and what they know of it."""
-
-    tenant: str
-    status: str
-    last_event: int | None
-    """None if they wait for its status alone."""
-    news: asyncio.Future[None]
-
-
 @dataclass(eq=False)
 class Calls:
     """All calls of this instance, and the rows of all others."""
@@ -124,8 +110,7 @@ class Calls:
         """This instance, among those that share the database."""
         self.live: dict[str, LiveCall] = {}
         self.draining = False
-        self._waiting: dict[str, list[_Waiter]] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self.news = CallNews(self.stored)
         self._timers = LateTimers()
 
     # Starting
@@ -174,7 +159,7 @@ class Calls:
     def _begin(self, live: LiveCall, task: asyncio.Task[None]) -> None:
         self.live[live.id] = live
         live.task = task
-        self.wake(live.id)  # those who waited for it follow it here from now on
+        self.news.wake(live.id)  # those who waited for it follow it here from now on
 
     async def _take(
         self,
@@ -282,8 +267,7 @@ class Calls:
         """Take no new calls, and keep nobody waiting for what this instance does not run."""
         self.draining = True
         self.approvals.close()
-        for call in list(self._waiting):
-            self.wake(call)
+        self.news.wake_all()
 
     def _check_open(self) -> None:
         if self.draining:
@@ -431,7 +415,7 @@ class Calls:
         if not mine:
             logger.warning("Call %s ended after its lease was lost; its result is dropped", live.id)
         live.tell()
-        self.wake(live.id)
+        self.news.wake(live.id)
 
     # Batches
 
@@ -627,52 +611,7 @@ class Calls:
             live = self.live.get(call)
             if live is not None:
                 return await self._wait(tenant, call, left)
-            await self.news_of(row, left)
-
-    async def news_of(self, row: Mapping[str, Any], seconds: float | None, last_event: int | None = None) -> None:
-        """Wait until a call that does not run here has another status than `row`, or an event after `last_event`."""
-        loop, call = asyncio.get_running_loop(), row["id"]
-        waiter = _Waiter(row["tenant"], row["status"], last_event, loop.create_future())
-        self._waiting.setdefault(call, []).append(waiter)
-        if self._looking is None or self._looking.done():
-            self._looking = loop.create_task(self._look_elsewhere())
-        try:
-            await asyncio.wait({waiter.news}, timeout=seconds)
-        finally:
-            if waiting := self._waiting.get(call):
-                with suppress(ValueError):
-                    waiting.remove(waiter)
-                if not waiting:
-                    del self._waiting[call]
-
-    async def _look_elsewhere(self) -> None:
-        """Look in the store for what other instances do, once for all who wait: their number costs nothing."""
-        pause = _LOOK_ELSEWHERE
-        while self._waiting:
-            await asyncio.sleep(pause)
-            began = monotonic()
-            by_tenant: dict[str, list[str]] = {}
-            for call, waiting in self._waiting.items():
-                by_tenant.setdefault(waiting[0].tenant, []).append(call)
-            for tenant, ids in by_tenant.items():
-                try:
-                    found = await self.stored.states(tenant, ids)
-                except DatabaseProblem as problem:
-                    logger.warning("News of calls have to wait: %s", problem)
-                    break
-                for call in ids:
-                    status, last = found.get(call, ("", 0))
-                    for waiter in self._waiting.get(call, ()):
-                        is_new = waiter.status != status or (waiter.last_event or last) < last
-                        if is_new and not waiter.news.done():
-                            waiter.news.set_result(None)
-            pause = max(_LOOK_ELSEWHERE, _LOOK_AT_MOST * (monotonic() - began))
-
-    def wake(self, call: str) -> None:
-        """There is news of a call that may be waited for here."""
-        for waiter in self._waiting.pop(call, ()):
-            if not waiter.news.done():
-                waiter.news.set_result(None)
+            await self.news.wait(row, left)
 
     async def find(self, principal: Principal, call: str, seconds: float = 0.0) -> dict[str, Any]:
         """A call that this user may see, after waiting for its end; others do not exist."""
@@ -733,7 +672,7 @@ class Calls:
                 continue
             if row["status"] in FINISHED or self.draining:  # the reader goes on with another instance
                 return
-            await self.news_of(row, None, max(after, 1))
+            await self.news.wait(row, None, max(after, 1))
 
     # Cancelling
 
@@ -746,7 +685,7 @@ class Calls:
             self.stop(live)
             return row
         await self.writer.change(principal.tenant, lambda connection: cancel_stored(connection, self.database, row))
-        self.wake(call)
+        self.news.wake(call)
         row = await self.stored.row(principal.tenant, call) or row
         if row["status"] == "cancelled":
             self.feed.tell(row, "call.cancelled")

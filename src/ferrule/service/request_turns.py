@@ -223,7 +223,7 @@ def _forget(calls_: CallsOfInstance, live: LiveCall) -> None:
     live.paused = True
     calls_.live.pop(live.id, None)
     live.tell()
-    calls_.wake(live.id)
+    calls_.news.wake(live.id)
 
 
 async def end_approvals(calls_: CallsOfInstance, live: LiveCall) -> None:

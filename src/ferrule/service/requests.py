@@ -486,7 +486,7 @@ async def give_results(
         # It goes on with other results or with a decision, and waits again soon.
         if monotonic() >= until or calls.draining:
             raise CallProblem("running", "The request is running. Send the results again once it waits for them.")
-        await calls.news_of(row, _LOOK_AGAIN)
+        await calls.news.wait(row, _LOOK_AGAIN)
 
 
 def _idle(connection: Connection, tenant: str, call: str) -> tuple[str | None, list[WaitingCall], set[str]]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from time import time
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
 from ferrule.service.call_sums import LAST_ID, SpanPiece, cover, may_match
+from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import json_text, new_id, storable, stored_event
 from ferrule.service.tables import ENDED_BADLY, SUM_STEPS, calls, events, work
 from ferrule.service.vocabulary import FINISHED, TOKEN_KEY
@@ -20,9 +25,14 @@ if TYPE_CHECKING:
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
 
+logger = logging.getLogger("ferrule.service")
+
 _MOST_NAME = 256
 _MOST_IDS = 500
 """Of one query."""
+_LOOK_ELSEWHERE = 0.3
+_LOOK_AT_MOST = 20
+"""Between two looks passes at least so many times the time that one takes."""
 
 
 def new_call_row(
@@ -110,3 +120,72 @@ class StoredCalls:
             return {call: (status, seq or 0) for call, status, seq in rows}
 
         return await self._database.read(tenant, read)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """Someone who waits for news of a call that does not run here, and what they know of it."""
+
+    tenant: str
+    status: str
+    last_event: int | None
+    """None if they wait for its status alone."""
+    news: asyncio.Future[None]
+
+
+class CallNews:
+    """Wakes those who wait for calls that run elsewhere, or not yet."""
+
+    def __init__(self, stored: StoredCalls) -> None:
+        self._stored = stored
+        self._waiting: dict[str, list[_Waiter]] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    async def wait(self, row: Mapping[str, Any], seconds: float | None, last_event: int | None = None) -> None:
+        """Wait until a call that does not run here has another status than `row`, or an event after `last_event`."""
+        loop, call = asyncio.get_running_loop(), row["id"]
+        waiter = _Waiter(row["tenant"], row["status"], last_event, loop.create_future())
+        self._waiting.setdefault(call, []).append(waiter)
+        if self._looking is None or self._looking.done():
+            self._looking = loop.create_task(self._look_elsewhere())
+        try:
+            await asyncio.wait({waiter.news}, timeout=seconds)
+        finally:
+            if waiting := self._waiting.get(call):
+                with suppress(ValueError):
+                    waiting.remove(waiter)
+                if not waiting:
+                    del self._waiting[call]
+
+    async def _look_elsewhere(self) -> None:
+        """Look in the store for what other instances do, once for all who wait: their number costs nothing."""
+        pause = _LOOK_ELSEWHERE
+        while self._waiting:
+            await asyncio.sleep(pause)
+            began = monotonic()
+            by_tenant: dict[str, list[str]] = {}
+            for call, waiting in self._waiting.items():
+                by_tenant.setdefault(waiting[0].tenant, []).append(call)
+            for tenant, ids in by_tenant.items():
+                try:
+                    found = await self._stored.states(tenant, ids)
+                except DatabaseProblem as problem:
+                    logger.warning("News of calls have to wait: %s", problem)
+                    break
+                for call in ids:
+                    status, last = found.get(call, ("", 0))
+                    for waiter in self._waiting.get(call, ()):
+                        is_new = waiter.status != status or (waiter.last_event or last) < last
+                        if is_new and not waiter.news.done():
+                            waiter.news.set_result(None)
+            pause = max(_LOOK_ELSEWHERE, _LOOK_AT_MOST * (monotonic() - began))
+
+    def wake(self, call: str) -> None:
+        """There is news of a call that may be waited for here."""
+        for waiter in self._waiting.pop(call, ()):
+            if not waiter.news.done():
+                waiter.news.set_result(None)
+
+    def wake_all(self) -> None:
+        for call in list(self._waiting):
+            self.wake(call)

@@ -90,13 +90,13 @@ class Upkeep:
             self._directory.forget()
             self._news.set()
         elif kind == "call":
-            self._calls.wake(rest)
+            self._calls.news.wake(rest)
         elif kind == "cancel" and (live := self._calls.live.get(rest)) is not None:
             self._calls.stop(live)
         elif kind == "approval":
             approval, _, call = rest.partition(":")
             self._calls.approvals.wake(approval)
-            self._calls.wake(call)
+            self._calls.news.wake(call)
             self._news.set()
         elif kind in ("feed", "watch"):
             self._calls.feed.hear(news)

@@ -164,7 +164,9 @@ USERS = {"root": 0, "ordinary user": 65534} if os.geteuid() == 0 else {"ordinary
 def user_cases() -> list[ParameterSet]:
     """Each user who starts programs; `./test` takes the ordinary one, or root if only root can start our Python."""
     quick = "ordinary user" if python_for(USERS["ordinary user"]) else "root"
-    return [pytest.param(uid, id=user, marks=[] if user == quick else [pytest.mark.slow]) for user, uid in USERS.items()]
+    return [
+        pytest.param(uid, id=user, marks=[] if user == quick else [pytest.mark.slow]) for user, uid in USERS.items()
+    ]
 
 
 @pytest.mark.parametrize("uid", user_cases())
