@@ -93,7 +93,7 @@ async def test_an_attack_fails_in_the_sandbox_although_types_are_not_checked(
     monkeypatch.chdir(tmp_path)
     import pydantic_monty
 
-    checkout = pydantic_monty.AsyncMonty.checkout
+    checkout: Any = pydantic_monty.AsyncMonty.checkout
 
     class Unchecked:
         """The interpreter's pool, which leaves out the checks."""

@@ -291,6 +291,7 @@ def _one_row(text: str) -> str:
 EXTRAS = {
     "acp": (("acp",), "serving the assistant to editors"),
     "chat": (("prompt_toolkit", "yaml", "wcwidth"), "chatting in the terminal"),
+    "code": (("pydantic_monty",), "running programs that a model writes"),
     "drafts": (("ty",), "checking the types of tools that a model drafts"),
     "files": (("charset_normalizer",), "text in old encodings, and searching with ripgrep"),
     "local": (("xllamacpp",), "a model on this machine, without a key or a server"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ferrule.core.call import Limits
     from ferrule.core.context import Session
     from ferrule.core.tool import Invocation, Tool
+    from ferrule.pipeline.stages import Call
 
 
 logger = logging.getLogger("ferrule.calls")
@@ -302,3 +303,33 @@ class ResultCache:
     def clear(self) -> None:
         with self._lock:
             self._kept.clear()
+
+
+def cancelled_stop(call: Call) -> StoppedError:
+    """The early exit of a call whose caller was cancelled."""
+    name = call.raw.name
+    if call.stage is Stage.FORMAT:
+        said, suggestion = (
+            phrase("`{name}` ran, but the call was cancelled before its result was returned.", name=name),
+            WORK_IS_DONE,
+        )
+    else:
+        said, suggestion = phrase("`{name}` did not finish.", name=name), None
+        said = joined(" ", [said, phrase("It was cancelled.")])
+    return StoppedError(call.stage, ErrorKind.CANCELLED, said, suggestion)
+
+
+def broken_stop(call: Call, error: BaseException) -> StoppedError:
+    """The early exit of a call that code of the program around it broke: a policy, a hook, an asker, a tracer."""
+    name, why = call.raw.name, clean_exception(error, call.session.workspace)
+    if call.stage is Stage.FORMAT:
+        said, suggestion = (
+            phrase("`{name}` ran, but the program around it failed. {error}", name=name, error=why),
+            WORK_IS_DONE,
+        )
+    else:
+        said = phrase("`{name}` was stopped: the program around it failed. {error}", name=name, error=why)
+        suggestion = phrase("This is not about the arguments; the same call may work later.")
+    stopped = StoppedError(call.stage, ErrorKind.UNKNOWN, said, suggestion)
+    stopped.crash = error
+    return stopped

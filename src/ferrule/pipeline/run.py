@@ -22,7 +22,7 @@ from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError,
 from ferrule.core.events import Done, Pending
 from ferrule.core.languages import in_language, require_language
 from ferrule.core.loops import sync_caller
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.phrases import phrase
 from ferrule.core.tool import Tool
 from ferrule.core.turns import Turns
 from ferrule.pipeline.additions import Additions
@@ -31,8 +31,9 @@ from ferrule.pipeline.cleaning import ShowCrashes, clean_exception, ends_from_ou
 from ferrule.pipeline.confirm import Asker, Asking, CallKeeper, Choice, confirm, confirm_effects
 from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import (
-    WORK_IS_DONE,
     ResultCache,
+    broken_stop,
+    cancelled_stop,
     format_stopped,
     format_value,
     unformattable,
@@ -344,7 +345,7 @@ class Runtime:
                 raise
             trace = not out_of_resources(error)  # no code is at fault then, and the result says what is missing
             logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
-            result = self._stop(call, _broken(call, error))
+            result = self._stop(call, broken_stop(call, error))
         if session.language != "en":  # here, so that sessions in other languages share cached results
             result.display_content = in_language(result.display_content, session.language)
         if call.blocked:
@@ -505,7 +506,7 @@ class Runtime:
 
     async def _end_cancelled(self, call: Call, duration: float) -> None:
         """Record and announce a call whose caller was cancelled. A slow recorder gets `Limits.grace` seconds."""
-        raw, record, result = call.raw, call.record, self._stop(call, _cancelled(call))
+        raw, record, result = call.raw, call.record, self._stop(call, cancelled_stop(call))
         record.duration = _own_time(record, duration)
         try:
             if waiting := self._recording.record(record):
@@ -768,33 +769,3 @@ def _session_for(tools: ToolSource) -> Session:
             f"These tools are for several folders: {named}. Give the Runtime a session with the one to use."
         )
     return Session(workspace=folders.pop()) if folders else Session()
-
-
-def _cancelled(call: Call) -> StoppedError:
-    """The early exit of a call whose caller was cancelled."""
-    name = call.raw.name
-    if call.stage is _FORMAT:
-        said, suggestion = (
-            phrase("`{name}` ran, but the call was cancelled before its result was returned.", name=name),
-            WORK_IS_DONE,
-        )
-    else:
-        said, suggestion = phrase("`{name}` did not finish.", name=name), None
-        said = joined(" ", [said, phrase("It was cancelled.")])
-    return StoppedError(call.stage, ErrorKind.CANCELLED, said, suggestion)
-
-
-def _broken(call: Call, error: BaseException) -> StoppedError:
-    """The early exit of a call that code of the program around it broke: a policy, a hook, an asker, a tracer."""
-    name, why = call.raw.name, clean_exception(error, call.session.workspace)
-    if call.stage is _FORMAT:
-        said, suggestion = (
-            phrase("`{name}` ran, but the program around it failed. {error}", name=name, error=why),
-            WORK_IS_DONE,
-        )
-    else:
-        said = phrase("`{name}` was stopped: the program around it failed. {error}", name=name, error=why)
-        suggestion = phrase("This is not about the arguments; the same call may work later.")
-    stopped = StoppedError(call.stage, ErrorKind.UNKNOWN, said, suggestion)
-    stopped.crash = error
-    return stopped

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ferrule.service.database import Database
     from ferrule.service.feed import EventFeed
     from ferrule.service.live import LiveCall, Pause
+    from ferrule.service.stored_calls import CallNews
     from ferrule.service.writer import GroupWriter
 
 logger = logging.getLogger("ferrule.service")
@@ -181,8 +182,7 @@ class CallsOfInstance(Protocol):
     writer: GroupWriter
     database: Database
     owner: str
-
-    def wake(self, call: str) -> None: ...
+    news: CallNews
 
 
 async def pause_request(calls_: CallsOfInstance, live: LiveCall, pause: Pause) -> None:

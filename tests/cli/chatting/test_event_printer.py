@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Sequence
+from typing import cast
 
 from inline_snapshot import snapshot
 
@@ -20,7 +21,7 @@ from ferrule.agent.agent_events import (
     TurnStarted,
 )
 from ferrule.cli.chatting.event_printer import EventPrinter
-from ferrule.cli.chatting.screen import Paint, PlainScreen
+from ferrule.cli.chatting.screen import Paint, PlainScreen, Screen
 from ferrule.core.call import RawCall
 from ferrule.core.events import Done, PartialOutput
 from ferrule.core.model import AssistantMessage, Retrying, TextDelta, Usage
@@ -65,7 +66,7 @@ def done(name: str, call_id: str = "c1", lines: int = 3) -> Done:
 
 def printed(*events: AgentEvent) -> tuple[Kept, EventPrinter]:
     screen = Kept()
-    printer = EventPrinter(screen, Clock())
+    printer = EventPrinter(cast("Screen", screen), Clock())
     for event in events:
         printer.handle(event)
     return screen, printer
@@ -132,7 +133,7 @@ def test_a_call_made_by_a_call_has_no_row_of_its_own() -> None:
 
 def test_a_question_holds_everything_back_and_its_time_is_not_the_calls() -> None:
     screen, clock = Kept(), Clock()
-    printer = EventPrinter(screen, clock)
+    printer = EventPrinter(cast("Screen", screen), clock)
     printer.handle(TurnStarted(1, "go"))
     printer.handle(asked("Read"))
     printer.handle(asked("Read", "c2"))
@@ -149,7 +150,7 @@ def test_a_question_holds_everything_back_and_its_time_is_not_the_calls() -> Non
 
 
 async def test_a_question_waits_until_what_was_said_before_it_is_shown() -> None:
-    printer = EventPrinter(Kept())
+    printer = EventPrinter(cast("Screen", Kept()))
     waiting = asyncio.create_task(printer.reached("c1"))
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -169,7 +170,7 @@ def test_a_plain_screen_says_once_that_a_call_takes_long() -> None:
 
 def test_whoever_waits_for_a_model_sees_what_it_does() -> None:
     screen, clock = Kept(), Clock()
-    printer = EventPrinter(screen, clock)
+    printer = EventPrinter(cast("Screen", screen), clock)
     printer.preparing("loading the model…")
     printer.tick()
     assert screen.tail == []
