@@ -104,8 +104,8 @@ async def test_what_a_call_gave_cannot_be_exchanged(shop: Shop) -> None:
     paused = await shop.agent([program("n = await look(4)\nawait refund(n)")]).answer("Go.")
     document = json.loads(paused.state)
     (entry,) = [one for one in document["entries"] if one.get("type") == "done"]
-    assert entry["data"] == [8]
-    entry["data"] = [9]
+    assert entry["data"] == "[8]"
+    entry["data"] = "[9]"
     with pytest.raises(TurnStateError, match="not as Ferrule sealed it"):
         await shop.agent(["Done."]).resume(document, answers={paused.waiting[0].id: "once"})
 
@@ -130,6 +130,21 @@ async def test_the_clock_and_random_numbers_are_the_same_when_it_goes_on(shop: S
     )
     first, refund, second = shop.did
     assert (first, refund) == (second, "refund 1")
+
+
+async def test_a_result_comes_back_as_it_was_with_the_order_of_its_keys(shop: Shop) -> None:
+    @tool(kind="readonly")
+    def sizes() -> dict[str, Any]:
+        """Give sizes."""
+        return {"small": 1.0, "large": {"b": 2, "a": -0.0}, "medium": 2**80}
+
+    code = "found = await sizes()\nfor name in found:\n    await look(len(name))\nawait refund(1)\nprint(found)"
+    paused = await shop.agent([program(code)], sizes).answer("Go.")
+    rewritten = json.dumps(json.loads(paused.state), sort_keys=True, indent=1)
+    agent = shop.agent(["Done."], sizes)
+    await agent.resume(rewritten, answers={paused.waiting[0].id: "once"})
+    assert shop.did == ["look 5", "look 5", "look 6", "refund 1"]
+    assert read(agent) == f"{{'small': 1.0, 'large': {{'b': 2, 'a': -0.0}}, 'medium': {2**80}}}"
 
 
 async def test_a_result_with_a_secret_is_not_kept_and_the_program_ends_with_that(shop: Shop) -> None:

@@ -150,7 +150,8 @@ class Conversation:
             if data is not None:
                 values = plain(data)
                 if without_secrets(values) is values:  # what is not whole is no data
-                    entry["data"] = self.open.data[result.call_id] = values
+                    self.open.data[result.call_id] = values
+                    entry["data"] = json.dumps(values)  # text, which keeps the order of keys, and 1.0
             self._write(entry)
             self.open.done[result.call_id] = result
 
@@ -342,7 +343,7 @@ class Conversation:
             result = result_of(entry["result"])
             self.open.done[result.call_id] = result
             if "data" in entry:
-                self.open.data[result.call_id] = entry["data"]
+                self.open.data[result.call_id] = json.loads(entry["data"])
         elif kind == "paused":
             self.open.pause([WaitingCall(**one) for one in entry["waiting"]], entry.get("expires"))
             self.give(entry["answers"], {})
