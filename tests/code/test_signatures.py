@@ -127,6 +127,36 @@ async def test_every_name_can_be_called() -> None:
     ]  # fmt: skip
 
 
+async def test_names_that_programs_need_or_cannot_see_are_changed_and_none_is_that_of_a_class() -> None:
+    text = {"type": "string"}
+    tools = [
+        made("signatures", {"a": text}),
+        made("_hidden", {"a": text}),
+        made("__import__", {"a": text}),
+        made("order", {"line": {"type": "object", "properties": {"a": text}}}),
+        made("OrderLine", {"a": text}),
+    ]
+    assert list(functions_of(tools)) == ["signatures_", "hidden", "import_", "order", "OrderLine"]
+    for name, function in functions_of(tools).items():
+        given = "{'a': 'x'}" if name == "order" else "'x'"
+        result = await Runtime([RunCode(tools)]).run("run_code", {"code": f"await {name}({given})"})
+        assert result.llm_content.startswith(f"{function.tool.name} "), result.llm_content
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}, {"required": ["b"]}]},
+        {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {"patternProperties": {"^a": {"type": "string"}}, "additionalProperties": False},
+        {"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"a": {"type": "string"}}}}},
+    ],
+)
+async def test_arguments_that_a_schema_names_elsewhere_can_be_given(schema: dict[str, Any]) -> None:
+    result = await Runtime([RunCode([made("pick", {}, **schema)])]).run("run_code", {"code": "await pick(a='x')"})
+    assert result.llm_content == "pick {'a': 'x'}"
+
+
 def test_what_the_model_reads() -> None:
     shop = Shop()
     assert RunCode([shop.find_orders, shop.refund]).description.text == snapshot('''\

@@ -25,12 +25,16 @@ class IsADirectoryError(OSError): ...
 class NotADirectoryError(OSError): ...
 """
 """What the signatures need, and exceptions that the interpreter has and its type checker does not know."""
+SIGNATURES = "signatures"
+_TAKEN = frozenset({SIGNATURES, "asyncio", "Any", "Literal", "NotRequired", "TypedDict"})
 _NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 _PARTS = 400
 """Parts of a tool's schemas that become types; what is beyond that is `Any`."""
 _ABOUT = 300
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _WHOLE = "arguments"
+_NAMES_MORE = ("additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf", "$ref")
+"""What lets a schema take arguments besides its `properties`."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -91,9 +95,11 @@ def is_callable(tool: Tool[Any]) -> bool:
 def functions_of(tools: Iterable[Tool[Any]]) -> dict[str, ToolFunction]:
     """The functions of a program by their names, in the order of the tools."""
     found: dict[str, ToolFunction] = {}
-    classes: dict[str, str] = {}
+    named: dict[str, Tool[Any]] = {}
     for tool in filter(is_callable, tools):
-        name = _free(_identifier(tool.name), found)
+        named[_free(_identifier(tool.name), named)] = tool
+    classes = dict.fromkeys(named, "")  # no class has the name of a function
+    for name, tool in named.items():
         try:
             found[name] = _function(name, tool, classes)
         except DefinitionError:  # its fault may come and go
@@ -107,8 +113,7 @@ def _function(name: str, tool: Tool[Any], classes: dict[str, str]) -> ToolFuncti
     named = mapping(schema.get("properties"))
     required: Any = schema.get("required", ())
     takes_whole = not all(_is_name(one) for one in named)
-    more: Any = schema.get("additionalProperties", False)
-    takes_more = bool(more) and not takes_whole
+    takes_more = not takes_whole and any(schema.get(key) for key in _NAMES_MORE)
     if takes_whole:
         order, shown = (_WHOLE,), [f"{_WHOLE}: {types.of(schema, schema, 'Arguments')}"]
     else:
@@ -213,10 +218,11 @@ def _is_name(text: str) -> bool:
 
 def _identifier(name: str) -> str:
     """A tool's name as a function's. One that Python has a meaning for, or none at all, is changed."""
-    words = _NOT_IN_NAMES.sub("_", name).strip("_") if not _is_name(name) else name
+    # The interpreter's stubs hide names that begin with an underscore.
+    words = name if _is_name(name) and name[0] != "_" else _NOT_IN_NAMES.sub("_", name).strip("_")
     words = words if words and not words[0].isdecimal() else f"tool_{words}".rstrip("_")
     is_taken = keyword.iskeyword(words) or keyword.issoftkeyword(words) or hasattr(builtins, words)
-    return f"{words}_" if is_taken or words in ("asyncio", "Any", "Literal", "NotRequired", "TypedDict") else words
+    return f"{words}_" if is_taken or words in _TAKEN else words
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
@@ -240,7 +246,6 @@ def _indented(text: str) -> str:
 _FULL, _SHORT = 16_000, 40_000
 """Characters: up to the first, functions are described in full, up to the second with a line each. Of more than that,
 those that have room are shown, and the others can be looked up."""
-SIGNATURES = "signatures"
 
 
 def shown_functions(functions: Mapping[str, ToolFunction]) -> str:
