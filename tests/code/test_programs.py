@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,36 @@ async def test_a_result_that_has_no_form_in_json_is_an_exception() -> None:
     assert result.llm_content == "execution_error:"
 
 
+async def test_a_call_that_was_not_awaited_is_no_argument() -> None:
+    @tool(kind="readonly")
+    def take(value: Any) -> str:
+        """Take anything."""
+        raise AssertionError(f"took {value!r}")
+
+    shop = Shop()
+    runtime = Runtime([RunCode([*shop.tools, take])])
+    for code in ("await take(look(1))", "await take({'a': [look(1)]})", "await find_orders(f'{look(1)}')"):
+        result = await runtime.run("run_code", {"code": code})
+        assert "takes the result of a call: write `await` before it" in result.llm_content
+    assert shop.did == []
+
+
+async def test_an_instance_of_a_class_is_its_fields_for_tools_and_for_the_model() -> None:
+    @tool(kind="readonly")
+    def take(value: Any) -> str:
+        """Take anything."""
+        return repr(value)
+
+    code = "from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int\nprint(await take([Point(1)]))\n[Point(2)]"
+    result = await Runtime([RunCode([take])]).run("run_code", {"code": code})
+    assert result.llm_content == "[{'x': 1}]\n[{\"x\":2}]"
+
+
+async def test_looking_up_functions_counts_as_a_call() -> None:
+    result = await run("while True:\n    signatures('refund ' * 100_000)", limits=CodeLimits(calls=20, seconds=60))
+    assert "made 20 calls, which is its limit" in result.llm_content
+
+
 async def test_nothing_runs_where_types_are_wrong() -> None:
     shop = Shop()
     await run("await look(1)\nawait look('2')", shop=shop)
@@ -237,6 +268,23 @@ async def test_cancelling_ends_the_worker_and_the_call_that_runs(code: str) -> N
         await asyncio.sleep(0.05)
     assert workers() == before
     assert shop.did == (["stall", "stopped"] if "stall" in code else [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets limits for another process")
+async def test_the_kernel_ends_a_worker_whose_host_was_killed() -> None:
+    before = workers()
+    task = asyncio.create_task(run("await stall()", limits=CodeLimits(seconds=2)))
+    while not (found := workers() - before) or "unlimited" in cpu_limit(found):
+        await asyncio.sleep(0.05)
+    assert cpu_limit(found).split()[3:5] == ["32", "32"]
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def cpu_limit(found: set[int]) -> str:
+    (line,) = (one for one in Path(f"/proc/{min(found)}/limits").read_text().splitlines() if one.startswith("Max cpu"))
+    return line
 
 
 async def test_a_time_limit_on_the_call_ends_the_worker_too() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
@@ -16,7 +17,7 @@ from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_core import to_json
+from pydantic_core import to_json, to_jsonable_python
 
 from ferrule.agent.agent_events import plain
 from ferrule.agent.calling import Calling
@@ -27,7 +28,6 @@ from ferrule.core.errors import ErrorKind, MissingExtraError, ToolError
 from ferrule.core.model import UserMessage
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.shown_text import head_and_tail
-from ferrule.registry.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,9 +45,14 @@ _MOST_PRINTED = 200_000
 _KEPT_CHARS = 2_000
 _SHOWN_ERROR = 4_000
 _GRACE = 1.0
+_OUTLIVES = 30
+"""Seconds of CPU that a worker may use beyond the program's time, to check types and to read results."""
 _FOUND = 12
+_QUERY = 1_000
 _FRAMES = 5
 
+_UNAWAITED = "<coroutine external_future("
+"""How the interpreter passes on a call that was not awaited, which is not what anybody meant to pass."""
 _SCALARS = frozenset({str, int, bool, type(None)})
 _RAISED = {
     ErrorKind.PERMISSION: "PermissionError",
@@ -172,12 +177,13 @@ class Program:
                         },
                     )
                 )
+                _end_by_itself(session.worker_pid, limits.seconds)
                 step = await session.feed_start(
                     self._code, print_callback=self._print, skip_type_check=bool(self._known)
                 )
                 while not isinstance(step, monty.MontyComplete):
                     step = await self._answered(step)
-                return plain(step.output)
+                return _data(step.output)
         except monty.MontyError as error:
             raise self._failure(error) from None
         except FileNotFoundError as error:  # the worker's program is not there
@@ -204,22 +210,11 @@ class Program:
         return await step.resume(self._begun(step))
 
     def _begun(self, step: Any) -> dict[str, Any]:
-        """The answer to a call that has only been made: a tool's is run once it is awaited."""
+        """The answer to a call that has only been made: a tool's is run once the program awaits this or another."""
         name: str = step.function_name
         if step.is_os_function:
             said = phrase("a program has no files, processes or environment of its own: call a function")
             return {"exc_type": "PermissionError", "message": said}
-        function = self._functions.get(name) if step.object_id is None else None
-        try:
-            if name == SIGNATURES:
-                return {"return_value": self._signatures(*step.args, **step.kwargs)}
-            if function is None:
-                return {"exc_type": "NameError", "message": f"name '{name}' is not defined"}
-            arguments = function.arguments(step.args, step.kwargs)
-            if not all(type(one) in _SCALARS for one in arguments.values()):
-                arguments = plain(arguments)
-        except (TypeError, ValueError, RecursionError) as error:
-            return {"exc_type": "TypeError", "message": str(error)}
         if self._made >= self._limits.calls:
             raise ToolError(
                 joined(
@@ -231,6 +226,20 @@ class Program:
                 ),
                 suggestion=phrase("Do less in one program."),
             )
+        function = self._functions.get(name) if step.object_id is None else None
+        try:
+            if name == SIGNATURES:
+                self._made += 1
+                return {"return_value": self._signatures(*step.args, **step.kwargs)}
+            if function is None:
+                return {"exc_type": "NameError", "message": f"name '{name}' is not defined"}
+            arguments = function.arguments(step.args, step.kwargs)
+            if not all(type(one) in _SCALARS for one in arguments.values()):
+                arguments = _data(arguments)
+            if self._pending and _UNAWAITED in repr(arguments):
+                raise TypeError(f"{name}() takes the result of a call: write `await` before it")
+        except (TypeError, ValueError, RecursionError) as error:
+            return {"exc_type": "TypeError", "message": str(error)}
         self._made += 1
         self._pending[step.call_id] = self._call(function.tool.name, arguments)
         return {"future": ...}
@@ -318,7 +327,7 @@ class Program:
     def _signatures(self, query: str) -> str:
         """The functions that fit a query."""
         names = {one.tool.name: name for name, one in self._functions.items()}
-        found = Registry(one.tool for one in self._functions.values()).search(str(query), _FOUND)
+        found = self._runtime.tools.search(str(query)[:_QUERY], _FOUND)
         fits = {names[tool.name]: self._functions[names[tool.name]] for tool in found}
         return shown_functions(fits) or phrase("No function fits. Use other words, or fewer.")
 
@@ -386,6 +395,24 @@ class Program:
                 name = error.display("type-msg") if frames else f"{type(inner).__name__}: {error}"
                 said = phrase("The program failed.\n{problem}", problem=_cut("\n".join([*lines, name])))
         return ToolError(joined("\n", filter(None, [said, self._so_far()])), kind=kind)
+
+
+def _data(value: Any) -> Any:
+    """Plain JSON values; an instance of a class of the program becomes its fields."""
+    return to_jsonable_python(
+        value,
+        fallback=lambda one: one.attributes if hasattr(one, "attributes") else str(one),
+        bytes_mode="base64",
+    )
+
+
+def _end_by_itself(worker: int | None, seconds: float) -> None:
+    """Have the kernel end a worker whose host was killed, at an operation in which it never looks at its clock."""
+    if worker is not None and sys.platform == "linux":
+        import resource
+
+        most = math.ceil(seconds) + _OUTLIVES
+        resource.prlimit(worker, resource.RLIMIT_CPU, (most, most))
 
 
 def _cut(text: str) -> str:
