@@ -130,9 +130,8 @@ def model_server() -> Generator[tuple[str, list[Any]]]:
 
 def with_model(command: Command, address: str) -> None:
     """Have a model that is shown every tool, however many there are."""
-    settings = command.settings.read_text()
-    provider = f'[providers.house]\nbase_url = "{address}"\n[tools]\nsearch_above = 0\n'
-    command.settings.write_text(f'model = "house/m"\n{settings}\n{provider}')
+    settings = command.settings.read_text().replace("[tools]\n", "[tools]\nsearch_above = 0\n")
+    command.settings.write_text(f'model = "house/m"\n{settings}\n[providers.house]\nbase_url = "{address}"\n')
 
 
 def test_a_run_shows_its_model_the_others(mixed: Command) -> None:
