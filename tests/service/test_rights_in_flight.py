@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
 
 from ferrule import ToolContext, tool
 from ferrule.client import AsyncClient
+from ferrule.service.database import DatabaseProblem
+from ferrule.service.directory import Principal
 from ferrule.service.messages import NewApiKey
 from ferrule.testing import ScriptedModel, call
+from tests.needs import needs
 from tests.service.serving import Running, running, slow_note, started
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string", "description": "What to note"}}}
@@ -168,6 +172,114 @@ async def test_what_runs_for_a_credential_that_is_gone_is_stopped(store: str, tm
         assert row is not None
         assert row["status"] == "cancelled"
         assert "revoked or expired" in row["result"]
+
+
+async def test_what_was_read_before_a_change_is_not_kept_after_it(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change is stored and told of while the rights are read for the first call of a batch."""
+    started.clear()
+    async with running(store, tmp_path, tools=(slow_note, second, both)) as service:
+        office, directory = await _open(service), service.service.directory
+        await service.service.upkeep.stop()
+        read, changed = directory.of_call, asyncio.Event()
+
+        async def read_slowly(row: Any) -> Principal | None:
+            found = await read(row)
+            if not changed.is_set():
+                changed.set()
+                await role(office)
+            return found
+
+        monkeypatch.setattr(directory, "of_call", read_slowly)
+        await in_a_batch(office.ann)
+        await _ended(service)
+        assert changed.is_set()
+        assert started == ["first"]
+
+
+async def test_what_runs_is_stopped_also_if_the_database_is_away_for_a_moment(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started.clear()
+    async with running(store, tmp_path, tools=(slow_note, second, both)) as service:
+        office, directory = await _open(service), service.service.directory
+        await office.ann.call("slow_note", {"text": "first", "seconds": 60}, wait=0)
+        while not started:
+            await asyncio.sleep(0.01)
+        read, failed = directory.of_call, asyncio.Event()
+
+        async def read_badly(row: Any) -> Principal | None:
+            if not failed.is_set():
+                failed.set()
+                raise DatabaseProblem("It is away.")
+            return await read(row)
+
+        monkeypatch.setattr(directory, "of_call", read_badly)
+        await key(office)
+        async with asyncio.timeout(20):
+            await _ended(service)
+        assert failed.is_set()
+
+
+@pytest.mark.parametrize("change", [key, user_off, user_deleted, tenant_off])
+async def test_commands_in_the_background_end_with_the_last_key_of_their_session(
+    store: str, tmp_path: Path, change: Change
+) -> None:
+    needs(which("bwrap"), "bubblewrap, the sandbox of commands; on Debian: apt-get install bubblewrap")
+    command = "while true; do date +%N > beat; sleep 0.05; done"
+    arguments = {"command": command, "description": "Beat", "run_in_background": True}
+    async with running(store, tmp_path, tools=None) as service:
+        boss, _ = await service.tenant("other")
+        await boss.put_role("writer", allow=["Bash"])
+        await boss.create_user("ann", roles=["writer"])
+        made, other = [await boss.create_key("ann") for _ in range(2)]
+        office = Office(service, boss, await service.client(made.secret), made)
+        began = await office.ann.call("Bash", arguments, session="shared")
+        again = await (await service.client(other.secret)).call("Bash", {"command": "true"}, session="shared")
+        assert [began.status, again.status] == ["succeeded", "succeeded"]
+
+        def beat() -> str:
+            return (tmp_path / "workspaces/other/ann/beat").read_text()
+
+        async def goes_on() -> bool:
+            before = beat()
+            await asyncio.sleep(0.5)
+            return beat() != before
+
+        await office.boss.revoke_key(other.id)
+        await asyncio.sleep(0.5)
+        assert await goes_on()
+        await change(office)
+        async with asyncio.timeout(20):
+            while await goes_on():
+                pass
+
+
+@pytest.mark.parametrize("change", ["denied", "off", "none"])
+async def test_what_a_command_was_tried_with_is_kept_under_the_rights_of_its_approval(
+    store: str, tmp_path: Path, change: str
+) -> None:
+    needs(which("bwrap"), "bubblewrap, the sandbox of commands; on Debian: apt-get install bubblewrap")
+    async with running(store, tmp_path, tools=None) as service:
+        boss, _ = await service.tenant("other")
+        await boss.create_user("ann", roles=["member"])
+        ann = await service.client((await boss.create_key("ann")).secret)
+        tried = await ann.call("Bash", {"command": "echo hi > made.txt", "description": "Try"}, wait=0)
+        async with asyncio.timeout(20):
+            while not (asked := await boss.approvals()):
+                await asyncio.sleep(0.05)
+        assert asked[0].effects
+        if change == "denied":
+            await boss.put_role("member", deny=["Bash"])
+        elif change == "off":
+            await boss.switch_tool("Bash", enabled=False)
+        else:
+            await boss.put_role("member", ask=["Bash"])
+        await boss.approve(asked[0])
+        ended = await ann.get_call(tried.id, wait=20)
+        assert ended.status == ("succeeded" if change == "none" else "failed")
+        assert (tmp_path / "workspaces/other/ann/made.txt").exists() == (change == "none")
 
 
 @pytest.mark.slow

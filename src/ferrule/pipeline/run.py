@@ -16,7 +16,7 @@ from copy import copy
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, overload
 
-from ferrule.core.call import DEFAULT_LIMITS, Limits, RawCall
+from ferrule.core.call import DEFAULT_LIMITS, Approval, Limits, RawCall
 from ferrule.core.context import Session, ToolContext, innermost, keep_by, keeper_of, require_type, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, out_of_resources
 from ferrule.core.events import Done, Pending
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Never, Unpack
 
-    from ferrule.core.call import Approval, Effects
+    from ferrule.core.call import Effects
     from ferrule.core.context import CallPort
     from ferrule.core.events import CallEvent
     from ferrule.core.function_tool import FunctionTool
@@ -632,11 +632,17 @@ class Runtime:
         keep_by(context, (self.keeper, call.raw.id) if self.keeper is not None else keeper_of(parent))
         if call.decision.tentative or call.decision.tried:
 
-            def approve(effects: Effects) -> Coroutine[Any, Any, Approval]:
+            async def approve(effects: Effects) -> Approval:
                 if self._approve is not None:
-                    return self._approve(call, effects)
+                    return await self._approve(call, effects)
                 emit = self._listeners.emit
-                return confirm_effects(call, effects, self.policy, self._asking, emit, self.keeper)
+                approval = await confirm_effects(call, effects, self.policy, self._asking, emit, self.keeper)
+                if approval.approved and self.recheck is not None:  # somebody may have thought about it for long
+                    try:
+                        await self.recheck(call)
+                    except StoppedError as stopped:
+                        return Approval(False, stopped.message, stopped.suggestion or "")
+                return approval
 
             try_first(context, approve)
         return context

@@ -176,20 +176,22 @@ class Access:
 
     async def recheck(self, allowed: Allowed, call: Call) -> None:
         """Refuse a call that may not start any more, right before it starts: alone, in a batch, inside a tool or in the
-        turn of a model. `allowed` is what it was let in with.
+        turn of a model; and again before what it was tried with is kept. `allowed` is what it was let in with.
         """
         row, tool, directory = current_call.get(), call.invocation.tool, self._directory
-        if not tool.read_only and (call.parent is not None or row["batch"]):
-            await directory.look_now()  # the transaction that stores a call on its own does that for it
+        if not tool.read_only and (call.parent is not None or row["batch"] or tool.repeatable):
+            await directory.look_now()  # the transaction that stores any other call before it starts does that for it
         directory.look_for_changes()
         whose = row["tenant"], row["user"], row["key"], row["scopes"]
         held = self._now.get(whose) if self._generation == directory.generation else None
         if held is None or (held[0].expires is not None and held[0].expires <= time()):
+            generation = directory.generation
             principal = await directory.of_call(row)
             if principal is None:
                 raise _not_run(tool, CALLER_GONE)
             held = principal, self.of(principal)
-            self._now[whose] = held
+            if generation == directory.generation:  # else they may have been read before the change
+                self._now[whose] = held
         principal, now = held
         if now is allowed or allowed.is_of(principal):
             return
@@ -200,7 +202,7 @@ class Access:
         decision, stopped = decide(now.policy, call.invocation, call.session, call=call)
         if stopped is not None:
             raise stopped
-        if call.decision.verdict != Verdict.ALLOW:
+        if call.decision.verdict != Verdict.ALLOW or call.record.answer is not None:
             return  # it was approved
         if decision.verdict != Verdict.ALLOW:
             raise _not_run(tool, "It needs approval since your rights were changed.", "Call it again to ask for it.")

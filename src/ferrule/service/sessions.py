@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ferrule.pipeline.stages import Call
     from ferrule.registry.registry import ToolSource
     from ferrule.service.access import Allowed
-    from ferrule.service.directory import Principal
+    from ferrule.service.directory import Directory, Principal
 
 logger = logging.getLogger("ferrule.service")
 
@@ -71,11 +71,12 @@ class TooManySessions(Exception):  # noqa: N818 - reads as what it says
 class _Held:
     """A session that calls share, and the runtime that they run on."""
 
-    __slots__ = ("allowed", "last", "runtime", "session", "using", "view")
+    __slots__ = ("allowed", "keys", "last", "runtime", "session", "using", "view")
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.allowed: Allowed | None = None
+        self.keys: set[str] = set()
         self.runtime: Runtime = cast("Any", None)
         self.view: Runtime = cast("Any", None)
         self.using = 0
@@ -169,6 +170,7 @@ class UserSessions:
             held = kept[key] = _Held(Session(folder, caller=caller, environment=environment, id=".".join(key)))
         if held.allowed is not allowed:
             self._renew(held, allowed)
+        held.keys.add(principal.key)
         session = held.session
         caller = session.caller if session.caller.role == role else replace(session.caller, role=role)
         if name is None:
@@ -202,6 +204,14 @@ class UserSessions:
         held = self._named.pop((tenant, user, name), None)
         if held is not None:
             await close_quietly(held.session)
+
+    async def close_gone(self, directory: Directory) -> None:
+        """End the sessions of which every key is gone, with what still runs there."""
+        for key, held in list(self._named.items()):
+            keys = set(held.keys)
+            if not any([await directory.user(*key[:2], one) for one in keys]) and held.keys == keys:
+                self._named.pop(key, None)
+                await close_quietly(held.session)
 
     async def close_idle(self, idle: float = IDLE_SECONDS) -> None:
         """End sessions that nobody has used for a while, with their shells."""

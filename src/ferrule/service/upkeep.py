@@ -128,11 +128,12 @@ class Upkeep:
             self._unknown = await self._calls.writer.change("", partial(self._renew, known=set(self._calls.live)))
             await self._look_for_cancelled()
         self._directory.noticed(await self._calls.database.read(None, read_changes))
-        if self._checked != self._directory.generation:
-            self._checked = self._directory.generation
+        if self._checked != (generation := self._directory.generation):
             for live in list(self._calls.live.values()):
                 if not live.cancelled and await self._directory.of_call(live.row) is None:
                     self._calls.stop(live, CALLER_GONE)
+            await self._calls.sessions.close_gone(self._directory)
+            self._checked = generation
         while not self._calls.draining:
             claimed = await self._calls.writer.change("", self._claim)
             for tenant, call in claimed:
