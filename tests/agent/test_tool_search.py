@@ -12,6 +12,7 @@ from ferrule import Caller, Registry, RulePolicy, Runtime, Session, Tool, raw_to
 from ferrule.agent.agent import Agent
 from ferrule.agent.conversation import Conversation
 from ferrule.agent.turn_store import TurnStore
+from ferrule.core.model import ModelError, ModelSettings
 from ferrule.registry.search_tools import ToolSearch
 from ferrule.testing import ScriptedModel, call
 
@@ -145,6 +146,32 @@ async def test_prepare_still_chooses() -> None:
     await turn(agent)
     assert "weather_report" not in names(model)[1]
     assert "filler_1" in names(model)[1]
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [("weather_report", ["search_tools", "weather_report"]), ("search_tools", ["search_tools"])],
+)
+async def test_a_tool_that_is_chosen_is_among_those_that_are_sent(choice: str, sent: list[str]) -> None:
+    model = ScriptedModel(["ok", "ok"])
+    agent = Agent(model, MANY, settings=ModelSettings(tool_choice=choice))
+    await turn(agent)
+    await turn(agent)
+    assert [one.settings.tool_choice for one in model.requests] == [choice, choice]
+    assert names(model) == [sent, sent]
+    with pytest.raises(ModelError, match="There is no tool `search_tools` to choose"):
+        await Agent(model, [add], settings=ModelSettings(tool_choice="search_tools")).answer("go")
+
+
+async def test_a_session_of_another_role_finds_none_that_are_not_for_it() -> None:
+    """One runtime runs the calls of several."""
+    registry = Registry([*MANY, report("admin_weather", roles=("admin",))])
+    where = Runtime(registry, session=Session(caller=Caller(role="admin"))).with_search()
+    guest = Session(caller=Caller(role="guest"))
+    for run in (where.for_session(guest).run, where.run):
+        found = await run("search_tools", {"queries": ["weather"]}, session=guest)
+        assert "admin" not in found.llm_content
+    assert "admin_weather_report" in (await where.run("search_tools", {"queries": ["weather"]})).data
 
 
 async def test_a_call_is_under_the_same_policy_and_on_the_same_record() -> None:

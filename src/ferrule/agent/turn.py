@@ -42,6 +42,7 @@ from ferrule.core.model import (
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import advice, phrase
 from ferrule.pipeline.record import EventQueue
+from ferrule.registry.search_tools import SearchedTools
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
@@ -269,7 +270,8 @@ class Turn:
         self.meter.require_price(active.model)
         check_settings(active.model, settings)
         name = settings.tool_choice
-        if name not in (None, "auto", "none", "required") and name not in active.tools:
+        tools = active.tools if active.search is None else SearchedTools(active.tools, active.search)
+        if name not in (None, "auto", "none", "required") and name not in tools:
             close = nearest(name, active.tools.names(), most=1)
             raise ModelError(
                 ModelFault.REFUSED,
@@ -405,6 +407,9 @@ class Turn:
         if room.tokens(agent.system) > limit:
             await self._make_room(limit)
         self._shown = await agent.tools_of_step(self.meter.steps + 1, self._conversation.messages, self._deps)
+        if isinstance(self._shown, SearchedTools) and not self.meter.steps:
+            chosen = self._shown.source.get(self._settings.tool_choice or "")
+            self._shown.show([chosen] if chosen is not None else [])  # no provider takes a choice that it is not sent
         try:
             finished, objection = await self._listen()
         except ModelError as error:

@@ -102,9 +102,10 @@ class SearchedTools(View):
             *((name, by_name[name]) for name in later),
         ]
 
-    def find(self, queries: Sequence[str]) -> list[Tool[Any]]:
-        """The tools that fit best."""
-        return [tool for tool in self.source.search(queries, self.search_for.most * len(queries)) if tool.fault is None]
+    def find(self, queries: Sequence[str], role: str | None) -> list[Tool[Any]]:
+        """The tools that fit best; `role` is that of the session that asks, which need not be the one of the view."""
+        found = self.source.for_role(role).search(queries, self.search_for.most * len(queries))
+        return [tool for tool in found if tool.fault is None]
 
     def show(self, tools: Sequence[Tool[Any]]) -> None:
         """Show these from now on."""
@@ -165,7 +166,7 @@ class SearchTools(Tool[Queries]):
         return self._view.description()
 
     async def run(self, params: Queries, context: ToolContext) -> Output[list[str]]:
-        tools = await asyncio.to_thread(self._view.find, params.queries)
+        tools = await asyncio.to_thread(self._view.find, params.queries, context.session.caller.role)
         self._view.show(tools)
         lines = [f"- {_signature(tool)}: {one_line(description_of(tool).short, _SHORT)}" for tool in tools]
         said = "You can call these tools now:\n" + "\n".join(lines)
