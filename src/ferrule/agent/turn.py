@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ferrule.core.model import Message
     from ferrule.core.result import Attachment, ToolResult
     from ferrule.registry.registry import ToolSource
+    from ferrule.registry.search_tools import ToolSearch
 
 
 class TurnAgent(OutputAgent, Protocol):
@@ -73,6 +74,7 @@ class TurnAgent(OutputAgent, Protocol):
     room: Room
     system: str
     deps_type: type[Any] | None
+    search: ToolSearch | None
 
     @property
     def conversation(self) -> Conversation: ...

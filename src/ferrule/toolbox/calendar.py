@@ -186,7 +186,7 @@ def _find_events(accounts: Accounts, which: str) -> Tool[Any]:
         render=_render_events,
         display=lambda found: phrase("found {n} events", n=f"{found['total']:,}"),
         category="calendar",
-        tags=("calendar",),
+        tags=("calendar", "meeting", "appointment"),
     )
     async def find_events(  # noqa: D417 - the context is filled in
         context: ToolContext,
@@ -261,7 +261,7 @@ def _find_free_time(accounts: Accounts, which: str) -> Tool[Any]:
         render=_render_free,
         display=lambda found: phrase("found {n} slots", n=len(found["slots"])),
         category="calendar",
-        tags=("calendar",),
+        tags=("calendar", "meeting", "appointment"),
     )
     async def find_free_time(  # noqa: D417 - the context is filled in
         context: ToolContext,
@@ -398,7 +398,7 @@ def _save_event(accounts: Accounts, which: str) -> Tool[Any]:
         render=lambda saved: "\n".join([f"Saved: {saved['id']}", *note_lines(saved)]),
         display=lambda saved: phrase("created") if saved["created"] else phrase("changed"),
         category="calendar",
-        tags=("calendar",),
+        tags=("calendar", "meeting", "appointment"),
     )
     async def save_event(  # noqa: D417 - the context is filled in
         context: ToolContext,
@@ -531,7 +531,7 @@ def _delete_event(accounts: Accounts, which: str) -> Tool[Any]:
         render=lambda done: "Deleted." if not done["rest"] else f"Deleted. The rest of the event is {done['rest']}",
         display=lambda done: phrase("deleted"),
         category="calendar",
-        tags=("calendar",),
+        tags=("calendar", "meeting", "appointment", "cancel"),
     )
     async def delete_event(  # noqa: D417 - the context is filled in
         context: ToolContext,
