@@ -36,6 +36,13 @@ async def both(context: ToolContext, text: str) -> str:
     return (await context.call("second", {"text": text})).llm_content
 
 
+@tool(kind="write", idempotent=True)
+def put_note(text: str) -> str:
+    """Write a note, or the same one again."""
+    started.append(f"put {text}")
+    return f"noted {text}"
+
+
 class Office:
     """A tenant with an administrator, and a user who may write notes."""
 
@@ -299,3 +306,23 @@ async def test_another_instance_starts_nothing_after_the_change(postgres_url: st
         await role(office)
         await _ended(two)
         assert started == ["first"]
+
+
+@pytest.mark.slow
+async def test_another_instance_starts_no_write_that_could_be_repeated(postgres_url: str, tmp_path: Path) -> None:
+    """Such a call is not stored before it starts."""
+    started.clear()
+    tools = (slow_note, second, both, put_note)
+    async with (
+        running(postgres_url, tmp_path, tools=tools) as one,
+        running(postgres_url, tmp_path, tools=tools, key=one.key) as two,
+    ):
+        office = await _open(one)
+        await office.boss.put_role("writer", allow=["put_note"])
+        ann = await two.http(office.key.secret)
+        two.service.upkeep.hear = lambda news: None
+        body = {"tool": "put_note", "arguments": {"text": "it"}}
+        assert (await ann.post("/v1/calls", json=body)).json()["status"] == "succeeded"
+        await office.boss.put_role("writer", deny=["put_note"])
+        assert (await ann.post("/v1/calls", json=body)).json()["status"] == "failed"
+        assert started == ["put it"]
