@@ -196,6 +196,7 @@ async def test_what_was_read_before_a_change_is_not_kept_after_it(
             if not changed.is_set():
                 changed.set()
                 await role(office)
+                await directory.look_now()  # as another call does meanwhile
             return found
 
         monkeypatch.setattr(directory, "of_call", read_slowly)
