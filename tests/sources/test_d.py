@@ -301,9 +301,9 @@ BEHAVIOURS = [
           "tests/dialects/test_exporter.py::test_names_go_out_and_come_back"),
     shown(4042, "R4", "In plan mode the declarations are of read-only tools", "::test_declarations_by_mode"),
     shown(4051, "R3", "Search looks at the name, the display name and the short description, in any case",
-          "tests/registry/test_search.py::test_every_word_must_be_there_in_any_order_and_case",
-          better="A search also looks at the rest of the description, the tags and the category, takes several "
-                 "words in any order, and gives the best 20 first to last, or as many as `most` says."),
+          "tests/registry/test_search.py::test_the_exact_name_comes_first_then_names_then_descriptions",
+          better="A search also looks at the rest of the description, the parameters, the tags and the category, takes "
+                 "sentences and misspelt words, and gives the best 20 first to last, or as many as `most` says."),
     shown(4068, "R3", "Tools are found by category and tag, also after a change",
           "tests/registry/test_source.py::test_tools_are_found_by_category_and_tag",
           "tests/registry/test_source.py::test_indexes_follow_every_change"),
